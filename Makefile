@@ -2,7 +2,7 @@
 # another version of torch, TORCH_INDEX its package index: tools/environment/set_up.py.
 PYTHON ?= python3
 RUN := .venv/bin/python
-SELECTION := $(addprefix tests/,layers operators backbones necks detection segmentation checkpoints engine cli/test_demo.py)
+SELECTION := $(addprefix tests/,models train/engine train/distillation cli/test_demo.py)
 
 .PHONY: help demo test variants selection hostile gpu learn bench docs lint types release environment full clean
 

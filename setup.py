@@ -27,7 +27,7 @@ class BuildWithConfigs(build_py):
         library = self.get_finalized_command('install').install_lib if editable else self.build_lib
         target = Path(library, OPERATORS.parent.name)
         target.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / 'mmeffvit' / 'operators' / OPERATORS.name, target)
+        shutil.copy(ROOT / 'mmeffvit' / 'models' / 'operators' / OPERATORS.name, target)
         if editable:
             return  # the checkout itself is used
         for name in CARRIED:

@@ -8,7 +8,7 @@ from unittest import mock
 import torch
 
 from mmeffvit.deploy.graphs.any_size import SUBCLASSES
-from mmeffvit.layers.attention import LocalGlobalAttention
+from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention
 
 from . import ort
 from .backbones import key

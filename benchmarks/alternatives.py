@@ -19,10 +19,10 @@ from mmengine.config import Config
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
 from mmeffvit.deploy.graphs.any_size import any_size
-from mmeffvit.visualization.figures import save_figure
 from mmeffvit.zoo import find_model
 
 from . import ort

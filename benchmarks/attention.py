@@ -9,15 +9,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from mmeffvit.layers.attention import (
-    EfficientAdditiveAttention,
-    LocalGlobalAttention,
-    MobileAttention,
-    SelfAttention,
-    SeparableSelfAttention,
-    SingleHeadSelfAttention,
-    TalkingHeadsAttention,
-)
+from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention, TalkingHeadsAttention
+from mmeffvit.models.layers.self_attention import SelfAttention
+from mmeffvit.models.mobile_attention.attention import MobileAttention
+from mmeffvit.models.mobilevitv2.attention import SeparableSelfAttention
+from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
+from mmeffvit.models.swiftformer.attention import EfficientAdditiveAttention
 
 from .part import Cases, Rows, Settings, Target, measured, milliseconds, ratio, table
 from .store import Row, rounded

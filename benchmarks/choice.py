@@ -14,11 +14,11 @@ import torch
 
 from mmeffvit.deploy.compare import expect_maps
 from mmeffvit.deploy.export import Source
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.graphs.plain import BackboneGraph
-from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.resizing import reader_of
-from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
-from mmeffvit.deploy.profiling.worker import Job
+from mmeffvit.deploy.profile.run import ProfileOptions, profile_source
+from mmeffvit.deploy.profile.worker import Job
+from mmeffvit.deploy.runtime.resizing import reader_of
 
 from .backbones import key
 from .int8 import QUANTILE, with_statistics, write_images

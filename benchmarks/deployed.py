@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FormatStrFormatter
 
-from mmeffvit.complexity.count import count
-from mmeffvit.visualization.figures import save_figure
+from mmeffvit.analysis.complexity.count import count
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.zoo import find_model, list_models
 
 from . import ort
@@ -42,10 +42,10 @@ TOP1 = {
     for name in list_models(task='classification')
     if name.partition('_')[0] in FAMILIES  # backbones: configs begin with their head
 }
-SERIES = {'ours ONNX': 'ours, exported to ONNX Runtime', 'timm eager': 'timm, eager'}
+SERIES = {'ours ONNX': 'ours, in ONNX Runtime', 'timm ONNX': "timm's, in ONNX Runtime"}
 STYLES = {
     'ours ONNX': {},
-    'timm eager': dict(linestyle=':', markerfacecolor='white', alpha=0.6),
+    'timm ONNX': dict(linestyle=':', markerfacecolor='white', alpha=0.6),
 }
 
 

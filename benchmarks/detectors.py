@@ -13,14 +13,14 @@ import torch
 from mmengine.config import Config
 from torch import Tensor, nn
 
-from mmeffvit.complexity.count import DEFAULT_SHAPES
-from mmeffvit.complexity.forward import data_samples
+from mmeffvit.analysis.complexity.count import DEFAULT_SHAPES
+from mmeffvit.analysis.complexity.forward import data_samples
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.datasets import eval_shape
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
 
 from . import ort
 from .part import Cases, Rows, Settings, measured, milliseconds, ratio, table

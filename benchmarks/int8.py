@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from mmeffvit.backbones import Backbone
+from mmeffvit.deploy.formats.onnx.write import export_backbone
 from mmeffvit.deploy.int8.quantize import TARGETS, Quantization, quantize
 from mmeffvit.deploy.int8.trials import worst
-from mmeffvit.deploy.onnx.export import export_backbone
-from mmeffvit.deploy.predictor.resizing import reader_of
-from mmeffvit.deploy.profiling.worker import Job
+from mmeffvit.deploy.profile.worker import Job
+from mmeffvit.deploy.runtime.resizing import reader_of
 from mmeffvit.errors import UserError
+from mmeffvit.models import Backbone
 from mmeffvit.utils.machine import has_int8_dot_product
 
 from .backbones import key
@@ -143,7 +143,7 @@ def render(rows: Rows) -> list[str]:
             else:
                 cells += ['rejected', '', '']
         lines.append(cells)
-    text = 'Random weights, which lose more than trained ones; see docs/runtimes.md for accuracies.'
+    text = 'Random weights, which lose more than trained ones; see docs/int8.md for accuracies.'
     return [*table(heading, lines), '', f'{QUANTILE} {text}']
 
 

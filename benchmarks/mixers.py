@@ -10,15 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from mmeffvit.backbones.mobilevitv2 import ATTENTIONS as MOBILEVITV2
-from mmeffvit.backbones.swiftformer import ATTENTIONS as SWIFTFORMER
-from mmeffvit.layers.attention import (
-    MIXERS,
-    MOBILE_ATTENTION,
-    PartialMultiHeadAttention,
-    SingleHeadSelfAttention,
-    make_mixer,
-)
+from mmeffvit.models.mobile_attention.mixers import MIXERS, MOBILE_ATTENTION, make_mixer
+from mmeffvit.models.mobilevitv2.backbone import ATTENTIONS as MOBILEVITV2
+from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
+from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
+from mmeffvit.models.swiftformer.backbone import ATTENTIONS as SWIFTFORMER
 
 from .attention import ATTENDED, CHANNELS
 from .memory import HOW, peak_bytes

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from mmeffvit.config.build import isolated
 from mmeffvit.config.load import load_config
+from mmeffvit.deploy.formats.onnx.label_maps import changed, expand_argmax
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.dense import DenseGraph
 from mmeffvit.deploy.graphs.two_stage import MaskRCNNGraph
-from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
-from mmeffvit.deploy.onnx.label_maps import changed, expand_argmax
-from mmeffvit.deploy.profiling.layers import time_layers
+from mmeffvit.deploy.profile.layers import time_layers
 
 from . import ort
 from .detectors import test_size, untrained

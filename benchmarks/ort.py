@@ -9,9 +9,9 @@ import torch
 from onnx import TensorProto, helper
 from torch import Tensor, nn
 
-from mmeffvit.backbones import Backbone
+from mmeffvit.deploy.formats.onnx.write import OPSET, export_backbone
 from mmeffvit.deploy.graphs.base import Preprocessing
-from mmeffvit.deploy.onnx.export import OPSET, export_backbone
+from mmeffvit.models import Backbone
 from mmeffvit.utils.onnx import open_session
 from mmeffvit.utils.quiet import quiet
 

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mmeffvit.complexity.forward import data_samples
+from mmeffvit.analysis.complexity.forward import data_samples
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy import fuse
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mmeffvit.deploy.profiling.worker import CLOCKS
+from mmeffvit.deploy.profile.worker import CLOCKS
 from mmeffvit.utils.text import markdown
 
 from .store import Row

@@ -11,7 +11,7 @@ import torch
 from mmengine.logging import MMLogger
 from torch import Tensor, nn
 
-from mmeffvit.backbones import (
+from mmeffvit.models import (
     Backbone,
     DeiT,
     EfficientFormerV2,
@@ -52,7 +52,7 @@ class Variant:
 
     @property
     def target(self) -> str:
-        """Its name for :mod:`mmeffvit.complexity.count`."""
+        """Its name for :mod:`mmeffvit.analysis.complexity.count`."""
         return f'{FAMILIES[self.family].__name__}:{self.arch}'
 
 

@@ -25,20 +25,20 @@ from mmdet.models.task_modules import DistancePointBBoxCoder, MlvlPointGenerator
 from mmengine.config import Config
 from torch import Tensor, nn
 
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.config.load import load_config
-from mmeffvit.deploy.formats import FORMATS, write_part
+from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer
+from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
+from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
+from mmeffvit.deploy.formats.openvino.write import to_openvino
+from mmeffvit.deploy.formats.table import FORMATS, write_part
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.dense import DenseGraph, Level, LightGraph, rows
-from mmeffvit.deploy.int8.litert import LiteRTQuantizer
-from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
-from mmeffvit.deploy.int8.openvino import OpenVINOQuantizer
-from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
-from mmeffvit.deploy.profiling.worker import Job
-from mmeffvit.deploy.runtimes.openvino import to_openvino
-from mmeffvit.detection import LightHead
+from mmeffvit.deploy.profile.worker import Job
+from mmeffvit.models.detection import LightHead
 from mmeffvit.utils.optional import require
-from mmeffvit.visualization.figures import save_figure
 
 from . import ort
 from .deployed import over_milliseconds

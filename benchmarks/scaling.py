@@ -13,8 +13,8 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.deploy import fuse
-from mmeffvit.visualization.figures import save_figure
 
 from . import ort
 from .deployed import DPI

@@ -16,13 +16,13 @@ from mmengine.registry import DATASETS, LOOPS
 from mmengine.runner import EpochBasedTrainLoop
 from torch.utils.data import Dataset
 
-from mmeffvit.checks.config.sample import BATCH, own_batches
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.load import load_config
-from mmeffvit.engine.hooks import seed_all
-from mmeffvit.engine.launcher import build_runner
+from mmeffvit.train.checks.sample import BATCH, own_batches
+from mmeffvit.train.engine.hooks import seed_all
+from mmeffvit.train.engine.launcher import build_runner
 from mmeffvit.utils.quiet import quiet
-from mmeffvit.visualization.figures import save_figure
 
 from .part import CLOCKS, Cases, Rows, Settings, Target, digits, measured, table
 from .store import Row, rounded

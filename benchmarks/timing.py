@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from mmeffvit.deploy.profiling.rounds import time_in_rounds
-from mmeffvit.deploy.profiling.worker import Job
+from mmeffvit.deploy.profile.rounds import time_in_rounds
+from mmeffvit.deploy.profile.worker import Job
 
 Samples = dict[str, list[float]]  # seconds of every round, by candidate
 

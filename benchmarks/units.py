@@ -10,7 +10,9 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from mmeffvit.layers.attention import LinformerAttention, SelfAttention, SeparableSelfAttention
+from mmeffvit.models.layers.self_attention import SelfAttention
+from mmeffvit.models.mobilevitv2.ablations import LinformerAttention
+from mmeffvit.models.mobilevitv2.attention import SeparableSelfAttention
 
 from .part import Cases, Rows, Settings, digits, measured, milliseconds, table
 from .store import Row, rounded

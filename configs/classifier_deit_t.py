@@ -1,6 +1,6 @@
 """DeiT-T on ImageNet-1k, 300 epochs, the baseline of Mobile-Attention.
 
-The recipe is that of Mobile-Attention (ICML 2024), section 5.1, for all its models. It does not
+The recipe follows Mobile-Attention (ICML 2024), section 5.1, for all its models. It does not
 give augmentation and drop path, which are DeiT's here: RandAugment, mixed images, repeated
 sampling. The classifier gets the class token.
 """

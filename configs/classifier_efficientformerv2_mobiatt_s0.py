@@ -1,6 +1,6 @@
 """EfficientFormerV2-S0-MobiAtt on ImageNet-1k, 300 epochs, with a teacher.
 
-The recipe is that of Mobile-Attention (ICML 2024), section 5.1: AdamW at 0.001 for batch size 2048,
+The recipe follows Mobile-Attention (ICML 2024), section 5.1: AdamW at 0.001 for batch size 2048,
 cosine. Teacher, augmentation and drop path are not given; they are EfficientFormerV2's, whose
 300-epoch accuracies table 1 compares with.
 """

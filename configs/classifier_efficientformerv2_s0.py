@@ -1,6 +1,6 @@
 """EfficientFormerV2-S0 on ImageNet-1k, 450 epochs, with a teacher.
 
-The recipe is that of the authors' code for the released weights, which are those of 450 epochs: two
+The recipe follows the authors' code for the released weights, trained for 450 epochs: two
 classifiers, RegNetY-16GF as teacher, mixed images, synchronized batch norms. The rate is 0.001 at
 batch size 1024; the batch size of the published runs is not given.
 """

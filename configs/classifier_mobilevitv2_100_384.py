@@ -1,6 +1,6 @@
 """MobileViTv2-1.0 fine-tuned on ImageNet-1k at 384 x 384, 10 epochs, from the weights at 256 x 256.
 
-The recipe is that of the authors' code and the first column of table 10, which is of width 2.0: a
+The recipe follows the authors' code and the first column of table 10, which is of width 2.0: a
 constant rate, cropped and flipped images.
 """
 

@@ -1,6 +1,6 @@
 """MobileViTv2-2.0 on ImageNet-1k, 300 epochs at 256 x 256.
 
-The recipe is that of the authors' code; table 9 is for this width, and only the code has the rates
+The recipe follows the authors' code; table 9 is for this width, and only the code has the rates
 and weight decays of the others. The authors train in mixed precision, here `--amp`. Images are RGB
 in 0 to 1, without mean and std.
 """

@@ -1,6 +1,6 @@
 """PVTv2-B0 on ImageNet-1k, 300 epochs, a baseline of Mobile-Attention.
 
-The recipe is that of Mobile-Attention (ICML 2024), section 5.1, for all its models. It does not
+The recipe follows Mobile-Attention (ICML 2024), section 5.1, for all its models. It does not
 give augmentation and drop path, which are PVTv2's (arXiv:2106.13797) here.
 """
 

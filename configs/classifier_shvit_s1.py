@@ -1,6 +1,6 @@
 """SHViT-S1 on ImageNet-1k, 300 epochs.
 
-The recipe is that of the authors' code: no teacher, mixed images, a rate of 0.001 per 512 images
+The recipe follows the authors' code: no teacher, mixed images, a rate of 0.001 per 512 images
 (here 2048), a different weight decay for each variant. The classifier has a batch norm after the
 mean.
 """

@@ -1,6 +1,6 @@
 """SwiftFormer-XS on ImageNet-1k, 300 epochs, with a teacher.
 
-The recipe is that of the authors' code: two classifiers, RegNetY-16GF as teacher, no mixing of
+The recipe follows the authors' code: two classifiers, RegNetY-16GF as teacher, no mixing of
 images and jittered colors in place of RandAugment. The rate is the code's, 0.002 at batch size
 2048; the paper's text says 0.001.
 """

@@ -1,6 +1,6 @@
 """DeepLabv3 with EfficientFormerV2-S2, 40K iterations on ADE20K.
 
-The recipe is that of Semantic FPN with the same backbone. Dilation keeps the last stage at stride
+The recipe follows Semantic FPN with the same backbone. Dilation keeps the last stage at stride
 16: position biases do not reach stride 8.
 """
 

@@ -1,6 +1,6 @@
 """Deformable DETR with SHViT-S4, single-head layers, 50 epochs on COCO.
 
-The levels have the strides of the recipe, 8 to 64: the first neck adds stride 8, as that of SHViT's
+The levels have the strides of the recipe, 8 to 64: the first neck adds stride 8, like in SHViT's
 authors for RetinaNet, the second normalizes the inputs of the transformer. Batch norms of the
 backbone keep their statistics, as in its other recipes.
 """

@@ -1,6 +1,6 @@
 """Light detector with EfficientFormerV2-S0, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of SSDLite. The position bias tables are for 320 pixels; they are resized from
+The recipe follows SSDLite. The position bias tables are for 320 pixels; they are resized from
 the pretrained ones.
 """
 

@@ -1,6 +1,6 @@
 """Light detector with SHViT-S1, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of SSDLite. SHViT starts at stride 16: the neck adds the level at stride 8 by a
+The recipe follows SSDLite. SHViT starts at stride 16: the neck adds the level at stride 8 by a
 sub-pixel convolution, and the one at stride 64 is the last map of the backbone.
 """
 

@@ -1,6 +1,6 @@
 """Light detector with SwiftFormer-XS, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of SSDLite.
+The recipe follows SSDLite.
 """
 
 _base_ = [

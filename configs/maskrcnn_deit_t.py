@@ -1,6 +1,6 @@
 """Mask R-CNN with DeiT-T and ViTDet's simple feature pyramid, 12 epochs on COCO.
 
-Pyramid and drop path rate are those of arXiv:2203.16527; the schedule is that of the other Mask
+Pyramid and drop path rate follow arXiv:2203.16527; the schedule follows the other Mask
 R-CNN configs, and attention is global in all blocks.
 """
 

@@ -1,6 +1,6 @@
 """Mask R-CNN with MobileViTv2-1.0, 12 epochs on COCO.
 
-The recipe is that of RetinaNet with the same backbone.
+The recipe follows RetinaNet with the same backbone.
 """
 
 _base_ = [

@@ -1,7 +1,7 @@
 """Mask R-CNN with PoolFormer-S12, 12 epochs on COCO.
 
 A baseline of the papers on SwiftFormer and Mobile-Attention. The backbone is mmpretrain's, which
-would freeze the stem by default; the recipe is that of PoolFormer's authors' code
+would freeze the stem by default; the recipe follows PoolFormer's authors' code
 (arXiv:2111.11418).
 """
 

@@ -1,6 +1,6 @@
 """Mask R-CNN with SwiftFormer-XS from scratch on generated shapes, for two CPU cores.
 
-The heads are those of the COCO recipe at a quarter of the width, for 128-pixel images.
+The heads follow the COCO recipe at a quarter of the width, for 128-pixel images.
 """
 
 _base_ = './maskrcnn_swiftformer_xs.py'

@@ -1,6 +1,6 @@
 """PSPNet with MobileViTv2-0.5, 50 epochs on VOC 2012 and COCO.
 
-The recipe is that of arXiv:2206.02680, table 11, and of its authors' code, which defines the order
+The recipe follows arXiv:2206.02680, table 11, and its authors' code, which defines the order
 of the augmentations.
 """
 

@@ -1,6 +1,6 @@
 """PSPNet with SHViT-S4, 40K iterations on ADE20K.
 
-The recipe is that of Semantic FPN with the same backbone. SHViT starts at stride 16, where dilation
+The recipe follows Semantic FPN with the same backbone. SHViT starts at stride 16, where dilation
 keeps all stages; batch norms of the backbone keep their statistics.
 """
 

@@ -1,6 +1,6 @@
 """PSPNet with SwiftFormer-L1, 40K iterations on ADE20K.
 
-The recipe is that of Semantic FPN with the same backbone. Dilation keeps the last two stages at
+The recipe follows Semantic FPN with the same backbone. Dilation keeps the last two stages at
 stride 8, where efficient additive attention still has linear cost.
 """
 

@@ -1,6 +1,6 @@
 """RetinaNet with EfficientFormerV2-S2, 12 epochs on COCO.
 
-The recipe is that of Mask R-CNN with the same backbone.
+The recipe follows Mask R-CNN with the same backbone.
 """
 
 _base_ = [

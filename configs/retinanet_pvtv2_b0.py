@@ -1,6 +1,6 @@
 """RetinaNet with PVTv2-B0, 12 epochs on COCO, a baseline of SHViT (arXiv:2401.16456), table 5.
 
-The rate and the weight decay are those of PVTv2's authors.
+The rate and the weight decay follow PVTv2's authors.
 """
 
 _base_ = [

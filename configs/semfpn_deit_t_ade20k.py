@@ -1,6 +1,6 @@
 """Semantic FPN with DeiT-T and ViTDet's simple feature pyramid, 40K iterations on ADE20K.
 
-Pyramid and drop path rate are those of arXiv:2203.16527; the schedule is that of the other Semantic
+Pyramid and drop path rate follow arXiv:2203.16527; the schedule follows the other Semantic
 FPN configs.
 """
 

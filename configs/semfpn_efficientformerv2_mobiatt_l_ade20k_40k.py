@@ -1,6 +1,6 @@
 """Semantic FPN with EfficientFormerV2-L-MobiAtt, 40K iterations on ADE20K.
 
-The baselines in the paper are trained for 40K iterations, its own models for 80K.
+The paper states 80K iterations; 40K is from the code of its baseline, EfficientFormerV2.
 """
 
 _base_ = './semfpn_efficientformerv2_l_ade20k.py'

@@ -1,6 +1,6 @@
 """Semantic FPN with EfficientFormerV2-S2-MobiAtt, 80K iterations on ADE20K.
 
-The recipe is that of Mobile-Attention (ICML 2024), section 5.2; it does not specify the weight
+The recipe follows Mobile-Attention (ICML 2024), section 5.2; it does not specify the weight
 decay and the final learning rate, which are EfficientFormerV2's here. No weights with
 Mobile-Attention are released: training starts from EfficientFormerV2's, without position biases and
 talking heads.

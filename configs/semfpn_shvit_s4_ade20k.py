@@ -1,6 +1,6 @@
 """Semantic FPN with SHViT-S4, 40K iterations on ADE20K.
 
-The schedule is that of the other Semantic FPN configs. As in the detectors of SHViT's authors,
+The schedule follows the other Semantic FPN configs. As in the detectors of SHViT's authors,
 batch norms keep their statistics and the neck adds the levels at strides 4 and 8.
 """
 

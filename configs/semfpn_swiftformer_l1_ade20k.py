@@ -1,6 +1,6 @@
 """Semantic FPN with SwiftFormer-L1, 40K iterations on ADE20K.
 
-The recipe is that of arXiv:2303.15446, section 4.1. It does not specify the weight decay and the
+The recipe follows arXiv:2303.15446, section 4.1. It does not specify the weight decay and the
 augmentation, which are EfficientFormerV2's here, as is the final learning rate of 1e-6:
 EfficientFormer V1, which the paper follows, ends at 0.
 """

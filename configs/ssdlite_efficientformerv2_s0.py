@@ -1,6 +1,6 @@
 """SSDLite with EfficientFormerV2-S0, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of MobileViTv2 with the same head. The position bias tables are for 320 pixels;
+The recipe follows MobileViTv2 with the same head. The position bias tables are for 320 pixels;
 they are resized from the pretrained ones.
 """
 

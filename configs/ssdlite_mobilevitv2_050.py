@@ -1,6 +1,6 @@
 """SSDLite with MobileViTv2-0.5, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of the authors' code, with weight decay on every parameter, and the paper's
+The recipe follows the authors' code, with weight decay on every parameter, and the paper's
 clipping of gradients at 10. They train in mixed precision, here `--amp`, with synchronized batch
 norms on four GPUs, and validate both the weights and their EMA; here the EMA weights are tested.
 """

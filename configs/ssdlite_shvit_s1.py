@@ -1,6 +1,6 @@
 """SSDLite with SHViT-S1, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of MobileViTv2 with the same head. The third level, at stride 64, is the last map
+The recipe follows MobileViTv2 with the same head. The third level, at stride 64, is the last map
 of the backbone, where other families have an extra one. Batch norms are trained: the batch size is
 32 per GPU, in the detectors of SHViT's authors 2.
 """

@@ -1,6 +1,6 @@
 """SSDLite with SwiftFormer-XS, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of MobileViTv2 with the same head.
+The recipe follows MobileViTv2 with the same head.
 """
 
 _base_ = [

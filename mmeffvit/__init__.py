@@ -2,7 +2,8 @@
 
 Importing this imports neither torch nor mmengine. As soon as mmengine is imported, before or after,
 the backbones are registered in its root registry, and mmengine loads checkpoints with a safe reader
-that executes no code in them. Where torch and mmengine are not installed, exported files still run:
+that executes no code in them; mmcv's Pillow backend opens only formats whose readers run no code.
+Where torch and mmengine are not installed, exported files still run:
 :class:`mmeffvit.ExportedPredictor`.
 """
 
@@ -15,8 +16,8 @@ from .utils.imports import restore_find_loader, when_imported
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import backbones
-    from .deploy.predictor.predictor import ExportedPredictor
+    from . import models
+    from .deploy.runtime.predictor import ExportedPredictor
     from .inference.predictor import Predictor
     from .zoo import list_models
     from .zoo.hub import push_to_hub, save_pretrained
@@ -29,16 +30,16 @@ LAZY = {
     'save_pretrained': '.zoo.hub',
     'push_to_hub': '.zoo.hub',
     'Predictor': '.inference.predictor',
-    'ExportedPredictor': '.deploy.predictor.predictor',
+    'ExportedPredictor': '.deploy.runtime.predictor',
 }
 
 __all__ = [
     'ExportedPredictor',
     'Predictor',
     '__version__',
-    'backbones',
     'get_model',
     'list_models',
+    'models',
     'push_to_hub',
     'resource_dir',
     'save_pretrained',
@@ -46,8 +47,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == 'backbones':
-        return import_module('.backbones', __name__)
+    if name == 'models':
+        return import_module('.models', __name__)
     if name in LAZY:
         return getattr(import_module(LAZY[name], __name__), name)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
@@ -57,8 +58,17 @@ def _register() -> None:
     """Import the modules that register our classes and our checkpoint reader with mmengine."""
     restore_find_loader()
     if find_spec('torch'):
-        for module in ('.registry', '.engine.checkpoint_loader'):
+        for module in ('.registry', '.train.engine.checkpoint_loader'):
             import_module(module, __name__)
 
 
-when_imported('mmengine', _register)
+def _restrict_mmcv() -> None:
+    """Have mmcv's Pillow backend, which reads label maps of mmseg, open what we open."""
+    images = import_module('.utils.image_formats', __name__).AllowedImages()
+    import_module('mmcv.image.io').Image = images
+
+
+# the first import of the registries, by whatever module, imports mmengine: they are filled after it
+when_imported('mmengine', lambda: find_spec('torch') and import_module('.registries', __name__))
+when_imported('mmeffvit.registries', _register)
+when_imported('mmcv', _restrict_mmcv)

@@ -27,7 +27,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from yapf.yapflib.yapf_api import FormatCode
 
 from mmeffvit.cli.output import shown
-from mmeffvit.datasets.shapes import ShapesSpec, generate, generate_ade20k
+from mmeffvit.data.shapes import ShapesSpec, generate, generate_ade20k
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.utils.optional import require

@@ -57,7 +57,7 @@ def test_an_editable_installation_adds_the_file_of_mmcv(source):
     assert run.returncode == 0, run.stdout
     (path,) = (source / 'editable').glob('*.whl')
     archive = zipfile.ZipFile(path)
-    operators = ROOT / 'mmeffvit' / 'operators' / '_ext.py'
+    operators = ROOT / 'mmeffvit' / 'models' / 'operators' / '_ext.py'
     assert archive.read('mmcv/_ext.py') == operators.read_bytes()
     assert not any(name.startswith('mmeffvit/') for name in archive.namelist())
 

@@ -14,7 +14,7 @@ HEAVY = ('torch', 'mmengine', 'numpy', 'cv2', 'rich')
 
 
 def test_importing_loads_neither_mmdet_nor_mmseg_nor_operators():
-    code = f'import mmeffvit.backbones, sys; print([m for m in {FOREIGN} if m in sys.modules])'
+    code = f'import mmeffvit.models, sys; print([m for m in {FOREIGN} if m in sys.modules])'
     assert run_python('-c', code).stdout.strip() == '[]'
 
 
@@ -48,16 +48,21 @@ for first in {first}:
 
 def test_names_and_loaders_are_registered_whatever_is_imported_first():
     modules = (
+        'registries',
         'registry',
-        'backbones.shvit',
-        'checkpoints',
-        'engine.checkpoint_loader',
+        'models',
+        'models.backbone',
+        'models.shvit.backbone',
+        'models.layers.conv',
+        'models.checkpoints',
+        'models.mobile_attention.mixers',
+        'train.engine.checkpoint_loader',
         'zoo.models',
     )
     first = ['import mmeffvit', 'import mmengine, mmeffvit']
     first += [f'import mmeffvit.{name}' for name in modules]
     run = run_python('-c', FIRST.format(first=first))
-    assert run.stdout.splitlines() == ['True mmeffvit.engine.checkpoint_loader'] * len(first)
+    assert run.stdout.splitlines() == ['True mmeffvit.train.engine.checkpoint_loader'] * len(first)
 
 
 NAMES = """
@@ -116,7 +121,7 @@ def test_a_name_clash_is_reported_with_both_classes_and_a_fix():
 def test_a_reloaded_backbone_takes_the_place_of_the_first():
     from importlib import reload
 
-    from mmeffvit.backbones import deit
+    from mmeffvit.models.deit import backbone as deit
 
     before = deit.DeiT
     try:

@@ -1,4 +1,4 @@
-"""Expand ``::: PACKAGE`` on the pages of the API to the public classes and functions of a package.
+"""Expand ``::: PACKAGE`` on the page of the API to the public classes and functions of a package.
 
 Public is what ``__all__`` of the package names; the text comes from the docstrings. A new class
 appears on the site without an edit here. ``::: PACKAGE.NAME`` stays as it is.
@@ -17,7 +17,7 @@ NAME = re.compile(r'^::: ([\w.]+)$', re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Page, **kwargs: object) -> str:
-    if not page.file.src_uri.startswith('api/'):
+    if page.file.src_uri != 'api.md':
         return markdown
     return NAME.sub(lambda found: '\n\n'.join(f'::: {name}' for name in names(found[1])), markdown)
 

@@ -1,4 +1,8 @@
-"""The table of families on the first page, from the metafile and the measured CPU times."""
+"""The table of backbones on the first page, from the metafile and the measured CPU times.
+
+A row is one variant: its own accuracy, configs and time. Released weights and license are those of
+the family, in its first row.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,62 +12,64 @@ from mmeffvit.zoo import Model, read_models
 from .tables import ROOT, milliseconds, seconds, table
 
 PAGE = ROOT / 'README.md'
-FAMILIES = {  # family of the metafile: its page
-    'SwiftFormer': 'swiftformer.md',
-    'SHViT': 'shvit.md',
-    'MobileViTv2': 'mobilevitv2.md',
-    'EfficientFormerV2': 'efficientformerv2.md',
-    'Mobile-Attention': 'efficientformerv2.md#mobile-attention',
-    'PVTv2': 'pvtv2.md',
-    'DeiT': 'deit.md',
-}
+FAMILIES = {  # family of the metafile: its page and the variants to show
+    'SwiftFormer': ('swiftformer.md', ('SwiftFormer-XS', 'SwiftFormer-L1')),
+    'SHViT': ('shvit.md', ('SHViT-S1', 'SHViT-S4')),
+    'MobileViTv2': ('mobilevitv2.md', ('MobileViTv2-0.5', 'MobileViTv2-1.0')),
+    'EfficientFormerV2': (
+        'efficientformerv2.md', ('EfficientFormerV2-S0', 'EfficientFormerV2-S2'),
+    ),
+    'Mobile-Attention': (
+        'efficientformerv2.md#mobile-attention', ('EfficientFormerV2-S2-MobiAtt',),
+    ),
+    'PVTv2': ('pvtv2.md', ('PVTv2-B0',)),
+    'DeiT': ('deit.md', ('DeiT-T',)),
+}  # fmt: skip
 HEADING = (
-    'family', 'parameters', 'configs for', 'released weights',
-    'box AP', 'mIoU', 'top-1', 'CPU time',
+    'backbone', 'parameters:', 'top-1:', 'box AP', 'mIoU', 'CPU, ms:', 'configs of the family',
+    'released weights of the family', 'license of the weights',
 )  # fmt: skip
 TASKS = {'detection': 'detection', 'segmentation': 'segmentation', 'classification': 'ImageNet'}
 
 
 def tables() -> str:
-    times = cpu_times()
-    by_family = {name: [] for name in FAMILIES}
-    for model in read_models().values():
-        if model.family in by_family:
-            by_family[model.family].append(model)
-    return '\n' + table(HEADING, (row(name, by_family[name], times) for name in FAMILIES)) + '\n'
+    models, times = list(read_models().values()), cpu_times()
+    lines = [
+        row(family, index, variant, models, times)
+        for family, (_, variants) in FAMILIES.items()
+        for index, variant in enumerate(variants)
+    ]
+    return '\n' + table(HEADING, lines) + '\n'
 
 
-def row(family: str, models: Sequence[Model], times: Mapping[str, str]) -> tuple[str, ...]:
-    backbones = [model for model in models if model.config is None]
-    configs = [model for model in models if model.config]
-    tasks = [name for task, name in TASKS.items() if any(task in m.tasks for m in configs)]
-    measured = sorted((times[m.name] for m in backbones if m.name in times), key=float)
+def row(
+    family: str, index: int, variant: str, models: Iterable[Model], times: Mapping[str, str]
+) -> tuple[str, ...]:
+    of_family = [model for model in models if model.family == family]
+    own = [model for model in of_family if variant in model.architecture[:2]]
+    configs = [model for model in own if model.config]
+    (backbone,) = [model for model in own if not model.config] or [None]
+    counted = backbone or next(model for model in own if top1(model))
     return (
-        f'[{family}](docs/backbones/{FAMILIES[family]})',
-        sizes(backbones) if backbones else f'{sizes(classifiers(configs))} with classifier',
-        ', '.join(tasks),
-        released(models),
+        f'[{variant}](docs/backbones/{FAMILIES[family][0]})',
+        f'{counted.parameters / 1e6:.1f} M' + ' with classifier' * (backbone is None),
+        f'{top1(counted):.1f}',
         best(configs, 'box AP', 'COCO'),
         best(configs, 'mIoU', 'ADE20K'),
-        between(top1(m) for m in models if top1(m)),
-        '-'.join(measured) + ' ms' * bool(measured),
+        times.get(counted.name, ''),
+        *(about(of_family) if index == 0 else ('', '', '')),
     )
 
 
-def classifiers(configs: Iterable[Model]) -> list[Model]:
-    return [model for model in configs if 'classification' in model.tasks]
-
-
-def sizes(models: Iterable[Model]) -> str:
-    return between((model.parameters / 1e6 for model in models), ' M')
-
-
-def between(values: Iterable[float], unit: str = '') -> str:
-    """``3.0-27.5 M``, or nothing."""
-    found = sorted(values)
-    if not found:
-        return ''
-    return '-'.join(dict.fromkeys(f'{value:.1f}' for value in (found[0], found[-1]))) + unit
+def about(models: Sequence[Model]) -> tuple[str, str, str]:
+    """Tasks of the configs, released files and their license."""
+    tasks = [name for task, name in TASKS.items() if any(task in m.tasks for m in models)]
+    licenses = {m.license['Name']: m.license['URL'] for m in models if m.weights and m.license}
+    return (
+        ', '.join(tasks),
+        released(models) or 'none',
+        ', '.join(f'[{name}]({url})' for name, url in licenses.items()),
+    )
 
 
 def released(models: Iterable[Model]) -> str:
@@ -81,18 +87,13 @@ def top1(model: Model) -> float | None:
 
 
 def best(configs: Iterable[Model], metric: str, dataset: str) -> str:
-    """The best published value of a metric, with head and backbone."""
+    """The best published value of a metric, with the head."""
     found = [
-        (model.published()[1][metric], model)
+        (model.published()[1][metric], model.architecture[0])
         for model in configs
         if model.dataset == dataset and metric in model.published()[1]
     ]
-    if not found:
-        return ''
-    value, model = max(found, key=lambda pair: pair[0])
-    head, backbone = model.architecture[:2]
-    variant = backbone.removeprefix('EfficientFormerV2-').removesuffix('-MobiAtt')
-    return f'{value:.1f} ({head}, {variant.rpartition("-")[2]})'
+    return '{:.1f} ({})'.format(*max(found)) if found else ''
 
 
 def cpu_times() -> dict[str, str]:

@@ -14,7 +14,7 @@ LOG = get_plugin_logger('layout')
 WIDTHS = {'76.25em': '62.5em', '76.234375em': '62.484375em'}  # 16 pixels each
 ASSETS = ('stylesheets/main.*.css', 'stylesheets/palette.*.css', 'javascripts/bundle.*.js')
 # pages with tables that need the width of the table of contents
-WIDE = ('index.md', 'results.md', 'papers.md', 'models.md', 'which_model.md')
+WIDE = ('index.md', 'zoo.md', 'which_model.md')
 
 
 def on_page_markdown(markdown: str, page: Page, **kwargs: object) -> str:

@@ -18,6 +18,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / 'README.md'
 HOME = 'index.md'
+# the index of docs/ on the repository page; the home page of the site is the README above it
+CONTENTS = ROOT / 'docs' / 'README.md', 'contents.md'
 LOG = get_plugin_logger('links')
 # fenced and inline code, which has no links; or the target of a link or image
 CODE_OR_LINK = re.compile(
@@ -28,6 +30,7 @@ CODE_OR_LINK = re.compile(
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the README as the home page, and the files outside of ``docs/`` that pages link to."""
     files.append(File.generated(config, HOME, abs_src_path=str(README)))
+    files.append(File.generated(config, CONTENTS[1], abs_src_path=str(CONTENTS[0])))
     queue = [Path(file.abs_src_path) for file in files.documentation_pages()]
     while queue:
         page = queue.pop()
@@ -76,6 +79,8 @@ def uri_of(path: Path, config: MkDocsConfig) -> str:
     """The path of a file of the repository among the sources of the site."""
     if path == README:
         return HOME
+    if path == CONTENTS[0]:
+        return CONTENTS[1]
     docs = Path(config.docs_dir)
     if path.is_relative_to(docs):
         return path.relative_to(docs).as_posix()

@@ -5,29 +5,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.alternatives import ENTRIES, METRICS, Entry, pareto, points_of
+from benchmarks.phones import DETECTORS
+from benchmarks.store import read
 from mmeffvit.zoo import find_model
 
 from .families import top1
-from .tables import DOCS, config_link, millions, milliseconds, seconds, table
+from .tables import DOCS, MACHINE, config_link, millions, milliseconds, seconds, table
 
 PAGE = DOCS / 'which_model.md'
+PHONES = MACHINE.parent / 'amd_epyc_2_cores' / 'phones.json'
 SIZES = ('224 or 256', '512 x 512', '800 x 1344')  # of measured images, in this order
 # what to choose for: config or backbone, its command, and why
 TAKE = {
     'your own objects, as boxes': (
         'rtmdet_swiftformer_xs',
         'mmeffvit train DATA',
-        'the default of the command, with few parameters; ImageNet weights of its backbone',
+        'measured from images to file: 64.8 box AP on generated shapes in nine minutes',
     ),
     'your own regions, as label maps': (
         'segformer_swiftformer_xs_ade20k',
         'mmeffvit train DATA',
-        'the default for label maps, and the fastest segmentor measured below',
+        'the fastest segmentor in the table below',
     ),
     'a backbone for your own config, on a CPU': (
         'shvit_s4',
         "type='mmeffvit.SHViT', arch='s4'",
-        'the fastest of its accuracy, and its time grows slowly with the size of the image',
+        'the fastest backbone at its accuracy; its latency grows slowly with image size',
     ),
 }
 
@@ -40,6 +43,8 @@ def tables() -> str:
             recommendations(),
             '\n## Small detectors, COCO\n\n',
             ranked('detection', rows['detection']),
+            '\n## Detectors for phones and boards, COCO\n\n',
+            phones(),
             '\n## Small segmentors, ADE20K\n\n',
             ranked('segmentation', rows['segmentation']),
             '\n## Backbones\n\n',
@@ -58,7 +63,7 @@ def recommendations() -> str:
         rows.append(
             (purpose, shown, f'`{command}`', millions(model.parameters), *cpu(name), reason)
         )
-    return table(('for', 'take', 'with', 'parameters:', 'CPU, ms:', 'image', 'because'), rows)
+    return table(('task', 'model', 'command', 'parameters:', 'CPU, ms:', 'image', 'why'), rows)
 
 
 def cpu(name: str) -> tuple[str, str]:
@@ -95,8 +100,25 @@ def ranked(task: str, measured: Mapping[str, Any]) -> str:
                 source,
             )
         )
-    heading = ('model', 'of', f'{metric}:', 'CPU, ms:', 'image', 'best trade-off', 'weights')
-    return table((*heading, 'accuracy from'), rows)
+    heading = ('model', 'package', f'{metric}:', 'CPU, ms:', 'image', 'best trade-off', 'weights')
+    return table((*heading, 'source of the accuracy'), rows)
+
+
+def phones() -> str:
+    """Whole detectors with NMS in the file, by runtime, on another machine."""
+    rows = read(PHONES)['rows']
+    lines = []
+    for each in sorted(DETECTORS, key=lambda each: -(each.box_ap or 0)):
+        times = [row['seconds'].get(each.name) for row in rows.values()]
+        lines.append(
+            (
+                f'**{each.name}**' if each.package == 'mmeffvit' else each.name,
+                each.package,
+                f'{each.box_ap:.1f}' if each.box_ap else '',
+                *(milliseconds(samples) if samples else '' for samples in times),
+            )
+        )
+    return table(('model, pixels', 'package', 'box AP:', *(f'{name}:' for name in rows)), lines)
 
 
 def is_comparable(entry: Entry, measured: Mapping[str, Any], dataset: str) -> bool:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.visualization.heads import analyze_and_draw
+from mmeffvit.analysis.heads.draw import analyze_and_draw
 
 from .arguments import MODEL, add_checkpoint, add_config, add_layers, add_out_dir, new_parser
 

@@ -1,26 +1,31 @@
 """Arguments and error handling shared by all commands."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from mmeffvit.checkpoints.read import allow_non_finite
 from mmeffvit.config.load import OptionsAction, is_config
-from mmeffvit.data import coco, yolo
-from mmeffvit.engine.launcher import LAUNCHERS
-from mmeffvit.engine.options import RunOptions
+from mmeffvit.data.detect import Found, detect
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import allow_non_finite
+from mmeffvit.train.engine.launcher import LAUNCHERS
+from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.zoo.opener import is_model
 
 from .output import EXIT_CODE, exit_with_message, shown
 from .spellings import check_spelling
+
+CONFIGS = ('.json', '.yaml', '.yml')  # suffixes of annotations that configs have, too
+ANNOTATIONS = (*CONFIGS, '.xml', '.csv', '.tsv', '.data')
 
 
 class Parser(argparse.ArgumentParser):
@@ -211,13 +216,24 @@ def take_run_options(values: dict[str, Any]) -> RunOptions:
     return RunOptions(**take(values, RunOptions))
 
 
-def is_data(target: str) -> bool:
-    """Whether a target of the command line is a dataset, not a config or a saved model."""
+def find_data(target: str, format: str | None = None) -> Found | None:
+    """The dataset that a target of the command line is; None for a config or a saved model.
+
+    Raises:
+        UserError: If it is a folder, or a file that is no config, in no known format.
+    """
     path = Path(target)
-    if path.is_file():  # configs can be YAML and JSON as well
-        names = yolo.find(path) and 'names' in (yolo.load(path) or {})
-        return bool(names or coco.find(path))
-    return path.is_dir() and not is_config(target) and not is_model(target)
+    if path.is_dir():
+        return None if is_config(target) or is_model(target) else detect(path, format)
+    suffix = path.suffix.lower()
+    if suffix not in ANNOTATIONS or not path.is_file():
+        return None
+    try:
+        return detect(path, format)
+    except UserError:
+        if suffix not in CONFIGS:
+            raise
+        return None
 
 
 def reject(
@@ -227,7 +243,7 @@ def reject(
     what: str,
     fix: str,
 ) -> None:
-    """Reject those of the named options that were given, as they would have no effect."""
+    """Reject the named options that were given, as they would have no effect."""
     for action in parser._actions:
         if action.dest in names and values[action.dest] != action.default:
             raise UserError(f'{what}, for which {action.option_strings[0]} does nothing: {fix}')
@@ -245,6 +261,8 @@ def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
     Raises:
         SystemExit: With the exit code, unless it is 0.
     """
+    if isinstance(sys.stdout, TextIOWrapper):  # a file name need not be text
+        sys.stdout.reconfigure(errors='backslashreplace')
     parser = command.make_parser()
     parser.prog = prog
     check_spelling(parser, argv)

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from mmeffvit.visualization.attention.run import visualize_attention
+from mmeffvit.analysis.attention.run import visualize_attention
 
 from .arguments import AsTuple, add_alias, add_layers, add_out_dir, add_shape, new_parser
 
@@ -21,7 +21,7 @@ def make_parser() -> ArgumentParser:
     add(
         '--checkpoint',
         metavar='FILE',
-        help='checkpoint of the model or its backbone (default: that of a saved or released model, '
+        help='checkpoint of the model or its backbone (default: of a saved or released model, '
         'otherwise random weights)',
     )
     add_out_dir(parser, 'work_dirs/attention', 'output folder of .png sheets and .npz arrays')
@@ -36,7 +36,7 @@ def make_parser() -> ArgumentParser:
     add_layers(parser)
     add_shape(
         parser,
-        'image size (default: the test size of the config; for a backbone, that of the image)',
+        'image size (default: the test size of the config; for a backbone, the size of the image)',
         'size',
     )
     add('--stretch', action='store_true', help='scale the colors of each map to its own range')

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from mmeffvit.visualization.browse import BrowseOptions, browse
+from mmeffvit.analysis.browse import BrowseOptions, browse
 
 from .arguments import add_alias, add_config, add_out_dir, new_parser
 

@@ -12,20 +12,21 @@ from typing import Any
 
 from mmengine.config import Config
 
-from mmeffvit.checks.config.check import check_config, count_faults, faults_in
-from mmeffvit.checks.config.findings import Kind
-from mmeffvit.checks.data.check import SPLITS, check_dataset
 from mmeffvit.config.load import ALL, DENSE, open_config
 from mmeffvit.data.check import check as check_images
-from mmeffvit.data.class_folders import is_classification
-from mmeffvit.data.class_folders import read as read_classes
+from mmeffvit.data.detect import FORMATS
 from mmeffvit.data.files import Sample
-from mmeffvit.data.prepare import FORMATS, PrepareOptions, read, summary
+from mmeffvit.data.prepare import PrepareOptions, check_trainable, read, summary
 from mmeffvit.errors import UserError
+from mmeffvit.train.checks.config import check_config, count_faults, faults_in
+from mmeffvit.train.checks.data import SPLITS, check_dataset
+from mmeffvit.train.checks.findings import Kind
 from mmeffvit.utils.text import counted
 
-from .arguments import CONFIG, add_cfg_options, is_data, new_parser, reject
+from .arguments import CONFIG, add_cfg_options, find_data, new_parser, reject, take
+from .convert_dataset import add_folders
 
+OF_DATA = ('format', 'images', 'masks')
 OF_CONFIG = ('no_data', 'no_model', 'cfg_options', 'splits', 'num_images', 'all')
 
 
@@ -48,16 +49,20 @@ def make_parser() -> ArgumentParser:
     add('--seed', type=int, default=0, help='random seed for selecting images')
     add('--verbose', action='store_true', help='list all classes, even if there are many')
     add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
+    add('--strict', action='store_true', help='treat warnings as errors')
+    add_folders(parser)
     return parser
 
 
-def run(target: str, format: str | None, verbose: bool, **values: Any) -> int:
+def run(target: str, verbose: bool, **values: Any) -> int:
     parser = make_parser()
-    if is_data(target):
+    has_folders = values['images'] is not None and Path(target).is_dir()
+    found = None if has_folders else find_data(target, values['format'])
+    if found or has_folders:
         reject(parser, values, OF_CONFIG, f'{target} is a dataset', 'all of its images are checked')
-        return check_own_data(Path(target), format, verbose)
-    of_data = dict(format=format)
-    reject(parser, of_data, ('format',), f'{target} is a config', 'it names its formats')
+        options = PrepareOptions(**take(values, PrepareOptions), found=found)
+        return check_own_data(Path(target), options, verbose)
+    reject(parser, values, OF_DATA, f'{target} is a config', 'it names its formats')
     if values['num_images'] < 0:
         raise UserError(f'--num-images is {values["num_images"]}; give 0 or more')
     sample = Sample(None if values['all'] else values['num_images'], values['seed'])
@@ -69,7 +74,7 @@ def run(target: str, format: str | None, verbose: bool, **values: Any) -> int:
         print(f'not checked: the datasets, which are of {config.default_scope}')
         return 1 if faults else 0
     name = f'{target}: {faults}, see above; its datasets' if faults else f'datasets of {target}'
-    code = check_data_of(name, config, values['splits'], sample, verbose)
+    code = check_data_of(name, config, values['splits'], sample, verbose, values['strict'])
     return 1 if faults else code
 
 
@@ -86,25 +91,36 @@ def check_model(name: str, config: Config) -> str:
 
 
 def check_data_of(
-    name: str, config: Config, splits: Sequence[str], sample: Sample, verbose: bool
+    name: str,
+    config: Config,
+    splits: Sequence[str],
+    sample: Sample,
+    verbose: bool,
+    strict: bool,
 ) -> int:
     """Print the findings in the datasets of a config."""
     reports = check_dataset(config, tuple(splits), sample)
+    for report in reports:
+        report.strict = strict
     print(*(report.text(all_classes=verbose) for report in reports), sep='\n\n')
     broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
     print(f'\n{name}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
     return 1 if broken else 0
 
 
-def check_own_data(path: Path, format: str | None, verbose: bool) -> int:
+def check_own_data(path: Path, options: PrepareOptions, verbose: bool) -> int:
     """Print the findings in a dataset that `mmeffvit train` would be given."""
-    is_classes = format is None and is_classification(path)
-    data = read_classes(path) if is_classes else read(path, PrepareOptions(format=format))
+    data = read(path, options)
+    data.findings.strict = options.strict
     check_images(data)
     print(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
     if data.findings.counts:
         print(data.findings.describe())
+    if ignored := data.findings.ignored():
+        print(f'ignored: {ignored}')
     print(*summary(data, all_classes=verbose), sep='\n')
     faults = data.findings.faults
+    if not faults:
+        check_trainable(data)
     print(f'\n{path}: ' + ('; '.join(kind.what for kind in faults) or 'nothing is broken'))
     return 1 if faults else 0

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.complexity.count import count
+from mmeffvit.analysis.complexity.count import count
 from mmeffvit.utils.files import write_file
 
 from .arguments import add_shape, new_parser, output_file

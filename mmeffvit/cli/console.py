@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
-from mmeffvit.engine.hooks import rates
-from mmeffvit.engine.launcher import unwrap
-from mmeffvit.engine.metrics import LOW, in_percent
+from mmeffvit.models.checkpoints.pretrained import checkpoint_of
+from mmeffvit.train.engine.hooks import rates
+from mmeffvit.train.engine.launcher import unwrap
+from mmeffvit.train.engine.metrics import LOW, in_percent
 from mmeffvit.utils.messages import live
 from mmeffvit.utils.text import counted, duration
 
@@ -94,7 +95,7 @@ def describe_run(runner: Runner) -> str:
 def start_of(runner: Runner) -> str:
     """The weights that a run starts from; empty for random ones."""
     backbone = (runner.cfg.get('model') or {}).get('backbone') or {}
-    weights = (backbone.get('init_cfg') or {}).get('checkpoint')
+    weights = checkpoint_of(backbone.get('init_cfg'))
     return runner._load_from or (f'{weights} (backbone)' if weights else '')
 
 

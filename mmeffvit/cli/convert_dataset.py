@@ -1,14 +1,15 @@
 """Convert a dataset to COCO format or to label maps.
 
-Reads COCO, YOLO, Pascal VOC, or images with label maps, as `mmeffvit train` does. The dataset is
-neither copied nor changed.
+Reads all formats that `mmeffvit train` reads, see docs/datasets.md. The dataset is neither copied
+nor changed.
 """
 
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.data.prepare import FORMATS, PrepareOptions, prepare
+from mmeffvit.data.detect import FORMATS
+from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.utils.text import counted
 
 from .arguments import new_parser, output_folder, take
@@ -26,6 +27,7 @@ def make_parser() -> ArgumentParser:
     )
     parser.add_argument('--seed', type=int, default=0, help='random seed of the validation split')
     add_reading(parser)
+    add_folders(parser)
     return parser
 
 
@@ -34,6 +36,12 @@ def add_reading(parser: Any) -> None:
     add = parser.add_argument
     add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
     add('--skip-broken', action='store_true', help='skip images with errors')
+    add('--strict', action='store_true', help='treat warnings as errors')
+    add(
+        '--crowds-are-objects',
+        action='store_true',
+        help='read crowd regions and difficult objects as any other, not as ignored regions',
+    )
     add(
         '--keep-partly-broken',
         action='store_true',
@@ -46,6 +54,13 @@ def add_reading(parser: Any) -> None:
         metavar='FRACTION',
         help='fraction of images for validation if the dataset has no such split (default: 0.2)',
     )
+
+
+def add_folders(parser: Any) -> None:
+    """Folders that cannot be guessed."""
+    add = parser.add_argument
+    add('--images', type=Path, metavar='DIR', help='folder of images in DATA; needs --masks')
+    add('--masks', type=Path, metavar='DIR', help='folder of their label maps in DATA')
 
 
 def run(data: Path, out: Path, **values: Any) -> None:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from pathlib import Path
 
-from mmeffvit.visualization.curves import plot_curves
+from mmeffvit.analysis.curves import plot_curves
 
 from .arguments import new_parser, output_file
 

@@ -5,14 +5,14 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.datasets.shapes import ShapesSpec, generate
-from mmeffvit.engine.evaluate import evaluate
-from mmeffvit.engine.metrics import in_percent
-from mmeffvit.engine.options import RunOptions
-from mmeffvit.engine.processes import train_in_processes
+from mmeffvit.analysis.contact_sheet import draw_contact_sheet
+from mmeffvit.data.shapes import ShapesSpec, generate
+from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.metrics import in_percent
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.machine import num_cores
-from mmeffvit.visualization.contact_sheet import draw_contact_sheet
 
 from .arguments import add_out_dir, new_parser
 

@@ -7,10 +7,12 @@ work dir, and the student is trained on them as by `mmeffvit train DATA`.
 
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmeffvit.data.predictions import Wanted
+from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import EXPORTED, Predictor
 
 from .arguments import (
     add_allow_non_finite,
@@ -22,6 +24,9 @@ from .arguments import (
 )
 from .console import run_console
 from .train import add_overrides, add_training, set_steps, take_finetune_options
+
+if TYPE_CHECKING:
+    from mmeffvit.inference.pseudo_labels import Teacher
 
 
 def make_parser() -> ArgumentParser:
@@ -73,7 +78,7 @@ def make_parser() -> ArgumentParser:
         help='do not also train the student on only the labels',
     )
     add('--work-dir', type=output_folder, metavar='FOLDER', help='folder for all outputs')
-    add('--seed', type=int, default=0, help='random seed')
+    add('--seed', type=int, help='random seed (default: 0)')
     add_verbose(parser)
     add_cfg_options(parser)
     add_training(parser)
@@ -88,14 +93,24 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
             f'{len(images)} arguments after the teacher; give [CHECKPOINT] and one folder of images'
         )
     set_steps(values)
-    from mmeffvit.finetuning.distill import DistillOptions, distill
+    from mmeffvit.train.folder.distill import DistillOptions, distill
+
+    from .finish import check_exports, finish
 
     *checkpoint, folder = images
     with run_console(values['verbose']) as hooks:
         options = DistillOptions(
             checkpoint=next(iter(checkpoint), None),
-            finetune=take_finetune_options(values, hooks),
+            finetune=check_exports(take_finetune_options(values, hooks)),
             wanted=Wanted(**take(values, Wanted)),
             **take(values, DistillOptions),
         )
-        distill(student, teacher, Path(folder), options)
+        distill(student, teacher, Path(folder), options, open_teacher, finish)
+
+
+def open_teacher(name: str, checkpoint: str | None) -> 'Teacher':
+    """A model that predicts labels."""
+    from mmeffvit.inference.pseudo_labels import Teacher
+
+    exported = Path(name).suffix in EXPORTED
+    return Teacher(name, ExportedPredictor(name) if exported else Predictor(name, checkpoint))

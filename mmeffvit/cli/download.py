@@ -7,8 +7,8 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmeffvit.checkpoints.download import FOLDER
-from mmeffvit.checkpoints.sources import copy_into
+from mmeffvit.models.checkpoints.download import FOLDER
+from mmeffvit.models.checkpoints.sources import copy_into
 from mmeffvit.zoo import find_model, list_models
 from mmeffvit.zoo.metafile import weights_of
 

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.visualization.error_curves import analyze
+from mmeffvit.analysis.error_curves import analyze
 
 from .arguments import new_parser, output_folder
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
-from mmeffvit.deploy.formats import FORMATS
+from mmeffvit.deploy.formats.table import FORMATS
 
 from .arguments import MODEL, add_checkpoint, add_config, add_shape, new_parser, output_file
 from .console import working

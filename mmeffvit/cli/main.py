@@ -72,6 +72,9 @@ def dispatch(arguments: list[str]) -> None:
         hint = hint or f'choose one of {", ".join(COMMANDS)}'
         parser.error(f'there is no command {name!r}; {hint}')
     try:
+        from mmeffvit.utils.image_formats import limit_decoders
+
+        limit_decoders()
         command = import_command(name)
         from .arguments import run_command  # imports torch
     except ModuleNotFoundError as error:

@@ -4,8 +4,8 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from mmeffvit.errors import UserError
@@ -52,8 +52,8 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
 
     Raises:
         SystemExit: With code 2 in place of a :class:`UserError` or of an error of the operating
-            system (no permission, disk full), 130 after Ctrl-C, 143 after SIGTERM. Any other
-            exception is a bug and propagates.
+            system (no permission, disk full), 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP
+            (a closed terminal). Any other exception is a bug and propagates.
     """
     raiser = Raiser()
     with handled(raiser):
@@ -66,12 +66,11 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
                 # C++ and closed pipes turn an interruption into errors of other kinds
                 stop_interrupted(error, raiser.number or signal.SIGINT, debug)
             if isinstance(error, UserError):
-                stop(error, str(error).strip(), debug)
+                stop(error, map(str, error.args), debug)
             if isinstance(error, OSError):
                 # one from a data loading process has its traceback before the last line
-                stop(
-                    error, str(error).strip().splitlines()[-1] if error.args else repr(error), debug
-                )
+                text = str(error).strip().splitlines()[-1] if error.args else repr(error)
+                stop(error, [text], debug)
             raise
 
 
@@ -79,14 +78,16 @@ def stop_interrupted(error: BaseException, number: int, debug: bool) -> NoReturn
     """Report what was saved and how to resume, which are notes of the error."""
     if reports():
         lines = ['interrupted', *getattr(error, '__notes__', [])]
-        print('; '.join(lines), file=sys.stderr, flush=True)
+        with suppress(OSError):  # a terminal that was closed
+            print('; '.join(lines), file=sys.stderr, flush=True)
     if debug:
         raise error
     raise SystemExit(128 + number) from None
 
 
-def stop(error: Exception, message: str, debug: bool) -> NoReturn:
+def stop(error: Exception, lines: Iterable[str], debug: bool) -> NoReturn:
     if debug:
         raise error
-    print(f'error: {escape(message)}\n(--debug shows where it came from)', file=sys.stderr)
+    message = '\n'.join(map(escape, lines))
+    print(f'error: {message}\n(--debug shows where it came from)', file=sys.stderr)
     raise SystemExit(EXIT_CODE) from None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.visualization.per_class import report_per_class, to_markdown
+from mmeffvit.analysis.per_class.report import report_per_class, to_markdown
 
 from .arguments import MODEL, add_config, new_parser, output_folder
 
@@ -23,7 +23,7 @@ def make_parser() -> ArgumentParser:
         '--out-dir',
         type=output_folder,
         metavar='FOLDER',
-        help='output folder (default: that of the results)',
+        help='output folder (default: the folder of the results)',
     )
     return parser
 

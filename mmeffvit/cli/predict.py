@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.deploy.predictor.predictor import ExportedPredictor
+from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict

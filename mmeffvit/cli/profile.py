@@ -6,20 +6,20 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.analysis.profile import draw_profile
 from mmeffvit.deploy.export import ToolOptions
-from mmeffvit.deploy.formats import FORMATS
-from mmeffvit.deploy.predictor.sessions import RUNTIMES
-from mmeffvit.deploy.profiling.run import (
+from mmeffvit.deploy.formats.table import FORMATS
+from mmeffvit.deploy.profile.run import (
     Profile,
     ProfileOptions,
     profile_file,
     profile_model,
     write_best,
 )
-from mmeffvit.deploy.profiling.worker import CLOCKS
+from mmeffvit.deploy.profile.worker import CLOCKS
+from mmeffvit.deploy.runtime.sessions import RUNTIMES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
-from mmeffvit.visualization.profile import draw_profile
 
 from .arguments import MODEL, add_checkpoint, add_config, add_verbose, new_parser, output_file, take
 from .console import working
@@ -33,7 +33,7 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, f'{MODEL}; or exported file ({", ".join(RUNTIMES)})')
     add_checkpoint(parser)
-    add_graph_options(parser, 'that of the image')
+    add_graph_options(parser, 'size of the image')
     add('--images', type=Path, metavar='FOLDER', help='calibration images: also measure int8')
     add(
         '--score-thr',

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.pruning.prune import METHODS, PruneOptions, prune
+from mmeffvit.analysis.pruning.prune import METHODS, PruneOptions, prune
 
 from .arguments import MODEL, add_checkpoint, add_config, new_parser, output_file
 from .console import working

@@ -41,7 +41,7 @@ def make_parser() -> ArgumentParser:
         metavar='auto|none|NODE',
         help='layers to keep in float (default: auto, the most sensitive ones if needed)',
     )
-    add_shape(parser, 'image size (default: that of the file)', 'size')
+    add_shape(parser, 'image size (default: the size in the file)', 'size')
     add_alias(parser, '--samples', '--max-images')
     add_alias(parser, '--size', '--shape')
     add(

@@ -7,8 +7,8 @@ Exit code: 0 if all are done, 1 if some failed, 2 if the command cannot run.
 from argparse import ArgumentParser
 from typing import Any
 
-from mmeffvit.suite.commands import PRINTED, SuiteOptions
-from mmeffvit.suite.run import cluster_commands, run_suite
+from mmeffvit.analysis.suite.commands import PRINTED, SuiteOptions
+from mmeffvit.analysis.suite.run import cluster_commands, run_suite
 
 from .arguments import add_cfg_options, add_verbose, new_parser, output_folder
 from .console import working

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from mmeffvit.engine.evaluate import evaluate
+from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.utils.interrupts import reports
 
 from .arguments import (

@@ -1,24 +1,24 @@
 """Train a model on a dataset or with a config.
 
-For a dataset (COCO, YOLO, Pascal VOC, images and label maps), a config is written to the work dir
-and trained. It can be edited and trained like any other config.
+For a dataset, in any format of docs/datasets.md, a config is written to the work dir and trained.
+It can be edited and trained like any other config.
 """
 
 import shlex
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmeffvit.config.load import find_config, load_config, resolve_work_dir
-from mmeffvit.data.class_folders import is_classification
+from mmeffvit.data.detect import Task
 from mmeffvit.data.prepare import PrepareOptions
-from mmeffvit.engine.compiled import PARTS
-from mmeffvit.engine.options import check_accelerator
-from mmeffvit.engine.processes import train_in_processes
-from mmeffvit.engine.step_format import AUTO, FORMATS
-from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
+from mmeffvit.train.engine.compiled import PARTS
+from mmeffvit.train.engine.options import check_accelerator
+from mmeffvit.train.engine.processes import train_in_processes
+from mmeffvit.train.engine.step_format import ROUNDED
+from mmeffvit.train.engine.train import train
 from mmeffvit.utils.interrupts import reports
 from mmeffvit.zoo.opener import is_model
 
@@ -26,22 +26,23 @@ from .arguments import (
     MODEL,
     add_allow_non_finite,
     add_run,
-    is_data,
+    find_data,
     new_parser,
     reject,
     take,
     take_run_options,
 )
 from .console import RunConsole, run_console
-from .convert_dataset import add_reading
+from .convert_dataset import add_folders, add_reading
 
 if TYPE_CHECKING:
-    from mmeffvit.finetuning.run import FinetuneOptions
+    from mmeffvit.train.folder.options import FinetuneOptions
 
 # arguments that only apply to a dataset or only to a config
 OF_DATA = (
     'model', 'image_size', 'batch', 'epochs', 'patience', 'freeze', 'accumulate', 'balance',
-    'weights', 'export', 'int8', 'format', 'skip_broken', 'keep_partly_broken', 'fraction',
+    'weights', 'export', 'int8', 'format', 'images', 'masks', 'skip_broken', 'strict',
+    'crowds_are_objects', 'keep_partly_broken', 'fraction',
 )  # fmt: skip
 OF_CONFIG = ('auto_scale_lr', 'check', 'deterministic')
 
@@ -70,6 +71,7 @@ def make_parser() -> ArgumentParser:
         help='name of a model, see `mmeffvit models` (default: a small one)',
     )
     add_overrides(group)
+    add_folders(group)
     return parser
 
 
@@ -77,13 +79,18 @@ def add_training(parser: ArgumentParser) -> None:
     """How steps are run."""
     add = parser.add_argument
     add('--amp', action='store_true', default=None, help='train in mixed precision')
-    add('--compile', action='store_true', help='compile backbone and neck with torch.compile')
     add(
-        '--step-format',
-        choices=(AUTO, *FORMATS),
-        help='memory layout and precision of training steps (default: auto, the fastest of '
-        'a few measured steps that learns the same)',
+        '--amp-dtype',
+        choices=('float16', ROUNDED),
+        help='mixed precision in this type; bfloat16 has no loss scale and works on CPUs, too '
+        '(default: float16 with --amp)',
     )
+    add(
+        '--channels-last',
+        action=BooleanOptionalAction,
+        help='memory layout of images and feature maps (default: channels_last on CPUs)',
+    )
+    add('--compile', action='store_true', help='compile backbone and neck with torch.compile')
     add(
         '--processes',
         type=int,
@@ -106,7 +113,7 @@ def add_overrides(group: Any) -> None:
         '--image-size',
         type=int,
         metavar='PIXELS',
-        help="training image size (default: that of the images, up to the model's)",
+        help="training image size (default: the images' typical size, up to the model's)",
     )
     add(
         '--batch',
@@ -153,7 +160,9 @@ def run(config: str, **values: Any) -> None:
     set_steps(values)
     parser = make_parser()
     of_data = {name: values.pop(name) for name in OF_DATA}
-    if not is_data(config):
+    has_folders = of_data['images'] is not None and Path(config).is_dir()
+    found = None if has_folders else find_data(config, of_data['format'])
+    if not found and not has_folders:
         if not is_model(config):
             find_config(config)
         what, fix = f'{config} is a config', '--cfg-options changes its values'
@@ -163,19 +172,25 @@ def run(config: str, **values: Any) -> None:
     what = f'{config} is a dataset'
     reject(parser, values, OF_CONFIG, what, 'train the config that is written')
     reject(parser, values, ('launcher',), what, '--processes N starts torchrun itself')
-    from mmeffvit.finetuning.classify import classify
-    from mmeffvit.finetuning.run import finetune
+    from mmeffvit.train.folder.classify import classify
+    from mmeffvit.train.folder.run import finetune
 
-    is_classes = of_data['format'] is None and is_classification(Path(config))
-    job = classify if is_classes else finetune
+    from .finish import check_exports, finish
+
+    of_data['found'] = found
+    is_classes = found is not None and found.task is Task.CLASSES
     with run_console(values['verbose']) as hooks:
-        job(Path(config), take_finetune_options({**of_data, **values}, hooks))
+        options = take_finetune_options({**of_data, **values}, hooks)
+        if is_classes:
+            classify(Path(config), options)
+        else:
+            finetune(Path(config), check_exports(options), finish)
 
 
 def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> 'FinetuneOptions':
     """Remove the values for the training on a dataset, and return them as options."""
-    from mmeffvit.finetuning.recipe import Overrides
-    from mmeffvit.finetuning.run import FinetuneOptions
+    from mmeffvit.train.folder.options import FinetuneOptions
+    from mmeffvit.train.folder.recipe import Overrides
 
     return FinetuneOptions(
         **take(values, FinetuneOptions),
@@ -188,13 +203,17 @@ def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -
 def set_steps(values: dict[str, Any]) -> None:
     """Move the options that are settings of a config to ``cfg_options``."""
     settings: dict[str, Any] = {}
-    if values['amp']:
-        check_accelerator('--amp')
+    dtype = values.pop('amp_dtype')
+    if dtype == ROUNDED:
+        settings['amp_dtype'], values['amp'] = dtype, False
+    elif values['amp'] or dtype:
+        values['amp'] = True
+        check_accelerator('--amp-dtype float16' if dtype else '--amp')
     if values.pop('compile'):
         check_accelerator('--compile')
         settings['compiled'] = list(PARTS)
-    if step_format := values.pop('step_format'):
-        settings['step_format'] = step_format
+    if (layout := values.pop('channels_last')) is not None:
+        settings['channels_last'] = layout
     values['cfg_options'] = {**settings, **values['cfg_options']}
 
 

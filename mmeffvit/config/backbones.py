@@ -8,10 +8,12 @@ from typing import Any
 from mmengine.registry import MODELS as ROOT_MODELS
 from torch import nn
 
-from mmeffvit.backbones import families
 from mmeffvit.errors import UserError
-from mmeffvit.registry import MODELS
+from mmeffvit.models import families
+from mmeffvit.registries import MODELS
 from mmeffvit.utils.optional import require
+
+from .load import ALL
 
 
 def parse_backbone(target: str) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def parse_backbone(target: str) -> dict[str, Any]:
 
     ``ARCH`` is a name, or a number with a decimal point: a multiple of MobileViTv2's base width.
     The name of one of our models, such as 'shvit_s4', is short for 'SHViT:s4'.
-    Types of mmdet or mmseg are prefixed with their scope: 'mmdet.ResNet:depth=50'.
+    Types of mmdet, mmseg or mmpretrain are prefixed with their scope: 'mmdet.ResNet:depth=50'.
 
     Raises:
         UserError: If the type is unknown, or a part is malformed.
@@ -44,7 +46,7 @@ def parse_backbone(target: str) -> dict[str, Any]:
 def backbone_class(name: str, target: str) -> type[nn.Module]:
     """The class registered as ``name``; without a scope, one of ours."""
     scope = name.partition('.')[0] if '.' in name else 'mmeffvit'
-    if scope in ('mmdet', 'mmseg'):
+    if scope in ALL:
         require(scope)
         import_module(f'{scope}.registry')
     known = {'mmeffvit': MODELS, **ROOT_MODELS.children}.get(scope)

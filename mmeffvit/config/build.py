@@ -20,6 +20,7 @@ from mmengine.registry import MODELS, DefaultScope, Registry
 from torch import nn
 
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.pretrained import is_pretrained, split_pretrained
 from mmeffvit.utils.modules import replaced
 from mmeffvit.utils.text import did_you_mean, first_line, listed
 
@@ -116,13 +117,10 @@ def without_weights(value: Any, *, teachers: bool = True) -> None:
         for key, item in settings.items():
             if not teachers and TEACHER.search(f'{place}.{key}'):
                 continue
-            if key in WEIGHTS or (key == 'init_cfg' and is_pretrained(item)):
+            if key in WEIGHTS:
                 settings[key] = None
-
-
-def is_pretrained(init_cfg: Any) -> bool:
-    """Whether an ``init_cfg`` names a checkpoint."""
-    return isinstance(init_cfg, dict) and 'Pretrained' in str(init_cfg.get('type'))
+            elif key == 'init_cfg' and is_pretrained(item):
+                settings[key] = split_pretrained(item)[1] or None
 
 
 def build_model(model: ConfigDict) -> nn.Module:
@@ -167,7 +165,7 @@ def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
 
 
 def registered(kind: str) -> list[str]:
-    """All names registered for a kind, including those of mmdet and mmseg."""
+    """All names registered for a kind, including mmdet's and mmseg's."""
     roots = [r for r in vars(mmengine.registry).values() if isinstance(r, Registry)]
     roots = [root for root in roots if root.name == kind]
     return sorted({

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
-from mmengine.registry import DATASETS
+from mmengine.registry import DATASETS, Registry
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import reason
@@ -74,13 +74,13 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
     return dataset
 
 
-def class_of(dataset: Mapping[str, Any], scope: str | None) -> Any:
-    """The class of a dataset's config, or None if it is not registered."""
-    cls = dataset.get('type')
+def class_of(settings: Mapping[str, Any], scope: str | None, registry: Registry = DATASETS) -> Any:
+    """The class of the config of a dataset, or of another registry; None if not registered."""
+    cls = settings.get('type')
     if isinstance(cls, str):
         try:
-            with DATASETS.switch_scope_and_registry(scope) as registry:
-                return registry.get(cls)
+            with registry.switch_scope_and_registry(scope) as scoped:
+                return scoped.get(cls)
         except (ImportError, KeyError):
             return None
     return cls

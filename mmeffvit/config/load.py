@@ -2,6 +2,7 @@
 
 import os
 from argparse import ArgumentParser, Namespace
+from ast import literal_eval
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -14,18 +15,20 @@ from typing import Any
 from mmengine.config import Config, DictAction
 
 from mmeffvit.errors import UserError
-from mmeffvit.registry import CLASSIFICATION
+from mmeffvit.registries import CLASSIFICATION
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import did_you_mean, first_line
 
 from .beside import LiteralConfig
+from .found import read_found
 from .values import check_values, dicts_in
 
 DENSE = ('mmdet', 'mmseg')
 ALL = (*DENSE, 'mmpretrain')
 FOLDER = 'MMEFFVIT_CONFIGS'  # variable of the environment with the folder of our configs
+LITERAL = 'literal:'  # before a value that is a Python literal
 MAX_LINES = 3  # line numbers of a config in an error message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
 
@@ -62,7 +65,11 @@ def find_config(target: str | Path) -> Path:
 
 
 def open_config(
-    path: str | Path, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
+    path: str | Path,
+    options: Mapping[str, Any] | None = None,
+    scopes: Collection[str] = DENSE,
+    *,
+    named: bool = True,
 ) -> Config:
     """Read a config as :func:`load_config` does, and import the package that it is written for.
 
@@ -70,34 +77,31 @@ def open_config(
         path: As for :func:`load_config`.
         options: As for :func:`load_config`.
         scopes: Packages that it may be written for.
+        named: As for :func:`load_config`.
 
     Raises:
         UserError: If it cannot be read, is for another package, or the package does not work here.
     """
-    config = load_config(path, options)
+    config = load_config(path, options, named=named)
     require_scope(config, scopes)
     return config
 
 
-def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
+def load_config(
+    path: str | Path, options: Mapping[str, Any] | None = None, *, named: bool = True
+) -> Config:
     """Read ``path`` and merge ``options``; a new ``data_root`` replaces the old one in all paths.
 
     Args:
         path: The config file, or the name of one of ours.
         options: Dotted keys and values, as given by ``--cfg-options``.
+        named: Whether the user named it; others are read by :func:`.found.read_found`.
 
     Raises:
         UserError: If the file cannot be read, or an option or a value is invalid.
     """
     options = deepcopy(dict(options or {}))  # merging removes `_delete_` from its argument
-    path = find_config(path)
-    check_cycle(str(path))
-    try:
-        # mmengine logs every variable of the environment that it substitutes
-        with own_folder_in_environment(), quiet():
-            config = LiteralConfig.of(Config.fromfile(path))
-    except (Exception, SystemExit) as error:  # a config can raise anything
-        raise UserError(explain(error, path)) from error
+    config = read_program(find_config(path)) if named else read_found(path)
     data_root = options.pop('data_root', None)
     if data_root is not None:
         config = move_data(config, str(data_root))
@@ -107,6 +111,17 @@ def load_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
         raise UserError(f'--cfg-options {options} does not fit {path}: {error}') from error
     check_values(config)
     return config
+
+
+def read_program(path: Path) -> Config:
+    """Execute a config with all its bases."""
+    check_cycle(str(path))
+    try:
+        # mmengine logs every variable of the environment that it substitutes
+        with own_folder_in_environment(), quiet():
+            return LiteralConfig.of(Config.fromfile(path))
+    except (Exception, SystemExit) as error:  # a config can raise anything
+        raise UserError(explain(error, path)) from error
 
 
 @contextmanager
@@ -169,8 +184,32 @@ class OptionsAction(DictAction):
                 parser.error(f'{option_string} takes KEY=VALUE, not {value!r}')
         try:
             super().__call__(parser, namespace, values, option_string)
-        except (AssertionError, RecursionError) as error:
+        except (AssertionError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
             parser.error(f'{option_string} {values}: {error}')
+
+    @staticmethod
+    def _parse_iterable(val: str) -> Any:
+        if val.startswith(LITERAL):  # one of our commands starts another
+            return literal_eval(val.removeprefix(LITERAL))
+        return DictAction._parse_iterable(val)
+
+
+def option_text(key: str, value: Any) -> str:
+    """``KEY=VALUE`` that ``--cfg-options`` reads as the same value: as a literal if need be."""
+    value = str(value) if isinstance(value, os.PathLike) else value
+    plain = _plain_text(value)
+    try:
+        is_same = repr(OptionsAction._parse_iterable(plain)) == repr(value)
+    except (AssertionError, RecursionError):  # of brackets and of dicts
+        is_same = False
+    return f'{key}={plain if is_same else LITERAL + repr(value)}'
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        start, end = '[]' if isinstance(value, list) else '()'
+        return start + ','.join(map(_plain_text, value)) + end
+    return str(value)
 
 
 def move_data(config: Config, data_root: str) -> Config:

@@ -1,1 +1,1 @@
-"""Users' datasets, read in any of their formats and written in those of mmdet and mmseg."""
+"""Users' datasets, read in any of their formats and written in formats of mmdet and mmseg."""

@@ -1,32 +1,62 @@
 """Comparison of annotations with their images, and with what training needs."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from mmeffvit.utils.images import ImageFacts, Unreadable, inspect
+from mmeffvit.utils.images import ImageFacts, Unreadable, inspect, inspect_header
 from mmeffvit.utils.messages import in_threads
 
 from . import faults
-from .coco_file import MIN_SIDE, SLACK, is_number, within
 from .faults import Fault
-from .label_maps import check_label_map
+from .formats.coco_file import MIN_SIDE, SLACK, is_number, within
+from .formats.label_maps import check_label_map
 from .records import DataSet, Object, Picture, Size, in_words
 
+ROUNDED = 0.51  # pixels that rounding adds
+FEW = 5  # objects of a class
+MANY = 10_000  # images, from which only headers are read: decoding takes minutes
 
-def check(data: DataSet, *, needs_masks: bool = False) -> None:
+
+def check(data: DataSet, *, needs_masks: bool = False, crowds_are_objects: bool = False) -> None:
     """Check every image and object: invalid ones are removed, the sizes of images are filled in."""
+    findings = data.findings
+    lost = sum(n for fault, n in findings.counts.items() if fault.left_out == faults.IMAGES)
+    findings.num_images = lost + sum(map(len, data.splits.values()))
+    everything = [picture for part in data.splits.values() for picture in part]
+    findings.num_records = sum(len(p.objects) + p.num_broken for p in everything)
+    for item in data.objects():
+        item.is_crowd = item.is_crowd and not crowds_are_objects
+        if item.is_crowd:
+            findings.add(faults.CROWD, item.where)
+    is_large = findings.num_images > MANY
+    look = partial(look_at, inspect_header if is_large else inspect)
+    what = 'headers of images' if is_large else 'images'
+    seen: set[int] = set()  # classes of label maps
     for split, pictures in data.splits.items():
-        facts = in_threads(look_at, [p.path for p in pictures], f'{split}: images')
+        facts = in_threads(look, [p.path for p in pictures], f'{split}: {what}')
         pairs = list(zip(pictures, facts, strict=True))
-        data.splits[split] = [p for p, found in pairs if check_picture(p, found, data, needs_masks)]
+        data.splits[split] = [
+            p for p, found in pairs if check_picture(p, found, data, needs_masks, seen)
+        ]
     check_overlap(data)
-    seen = data.count('train')
+    check_counts(data, seen)
+
+
+def check_counts(data: DataSet, seen: set[int]) -> None:
+    """Note classes that are not or hardly there; without any image, that is the fault."""
+    if not any(data.splits.values()):
+        return
+    counts = Counter(seen) if data.has_label_maps else data.count('train')
     for label, name in enumerate(data.classes):
-        if not data.has_label_maps and not seen[label]:
+        if not counts[label]:
             data.findings.add(faults.CLASS_EMPTY, repr(name))
+        elif not data.has_label_maps and counts[label] < FEW:
+            data.findings.add(faults.CLASS_FEW, f'{name!r}: {counts[label]}')
 
 
-def look_at(path: Path) -> ImageFacts | Unreadable:
+def look_at(inspect: Callable[[Path], ImageFacts], path: Path) -> ImageFacts | Unreadable:
     try:
         return inspect(path)
     except Unreadable as fault:
@@ -34,7 +64,11 @@ def look_at(path: Path) -> ImageFacts | Unreadable:
 
 
 def check_picture(
-    picture: Picture, facts: ImageFacts | Unreadable, data: DataSet, needs_masks: bool
+    picture: Picture,
+    facts: ImageFacts | Unreadable,
+    data: DataSet,
+    needs_masks: bool,
+    seen: set[int],
 ) -> bool:
     """Whether an image can be trained on, after its invalid objects are removed."""
     if fault := image_fault(picture, facts):
@@ -45,18 +79,32 @@ def check_picture(
     picture.size, picture.digest = facts.size, facts.digest
     if facts.is_rotated and picture.recorded is None:
         data.findings.add(faults.EXIF_UPRIGHT, picture.path)
+    if facts.is_cut:
+        data.findings.add(faults.IMAGE_CUT, picture.path)
     if data.has_label_maps:
-        return check_label_map(picture, data)
+        return check_label_map(picture, data, seen)
     for item in picture.objects:
         item.scale(facts.size)
-    before = len(picture.objects)
-    picture.objects = [
-        item for item in picture.objects if check_object(item, facts.size, data, needs_masks)
-    ]
-    picture.num_broken += before - len(picture.objects)
+    found = list(without_duplicates(picture.objects, data))
+    kinds = [check_object(item, facts.size, data, needs_masks) for item in found]
+    picture.objects = [item for item, kind in zip(found, kinds, strict=True) if kind is None]
+    # a box without area has no pixels that would be learned as background
+    picture.num_broken += sum(kind not in (None, faults.BOX_EMPTY) for kind in kinds)
     if not picture.objects and not picture.num_broken:
         data.findings.add(faults.WITHOUT_OBJECTS, picture.path)
     return True
+
+
+def without_duplicates(objects: Sequence[Object], data: DataSet) -> Iterator[Object]:
+    """Every object once: tools repeat lines."""
+    seen = set()
+    for item in objects:
+        key = (item.label, item.box, item.is_crowd, item.score, str(item.mask))
+        if key in seen:
+            data.findings.add(faults.LINE_DUPLICATE, item.where)
+        else:
+            seen.add(key)
+            yield item
 
 
 def image_fault(picture: Picture, facts: ImageFacts | Unreadable) -> tuple[Fault, str] | None:
@@ -79,20 +127,23 @@ def image_fault(picture: Picture, facts: ImageFacts | Unreadable) -> tuple[Fault
     return faults.IMAGE_ROTATED if facts.is_rotated else faults.SIZE_SWAPPED, sizes
 
 
-def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> bool:
-    """Whether an object can be trained on; it is clipped to its image."""
+def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> Fault | None:
+    """Why an object cannot be trained on, a finding; otherwise it is clipped to its image."""
     left, top, width, height = item.box
     image = dict(height=size[0], width=size[1])
     corners = (left, top, left + width, top + height)
     shown = ', '.join(f'{value:.1f}' for value in corners)
+    where = f'{item.where}: {shown} in {in_words(size)} pixels'
     fault = object_fault(item, corners, image, needs_masks)
     if fault:
-        data.findings.add(fault, f'{item.where}: {shown} in {in_words(size)} pixels')
-        return False
+        data.findings.add(fault, where)
+        return fault
+    if not within(corners, image, ROUNDED):
+        data.findings.add(faults.BOX_CLIPPED, where)
     left, right = (min(max(value, 0.0), float(size[1])) for value in corners[0::2])
     top, bottom = (min(max(value, 0.0), float(size[0])) for value in corners[1::2])
     item.box = (left, top, right - left, bottom - top)
-    return True
+    return None
 
 
 def object_fault(

@@ -1,9 +1,10 @@
-"""Faults of datasets with their fixes, and collected findings."""
+"""Faults of datasets in three grades, with their fixes, and collected findings."""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import align, counted, most_frequent
@@ -11,6 +12,15 @@ from mmeffvit.utils.text import align, counted, most_frequent
 EXAMPLES = 3  # kept of every fault in the datasets of a config, which can be large
 SHOWN = 5  # findings printed per fault of a user's dataset; a file has all
 NOTE = math.inf
+LOST = 0.05  # of all objects or images, up to which losing them is a warning
+
+
+class Grade(Enum):
+    """How much a finding matters."""
+
+    NOTE = 'note'  # training is right without a change
+    WARNING = 'warning'  # some objects or images are left out
+    ERROR = 'ERROR'  # the data would teach something wrong, or too much is lost
 
 
 @dataclass(frozen=True)
@@ -20,9 +30,11 @@ class Fault:
     Args:
         what: What is counted, in plural.
         fix: What the user can do.
-        left_out: What ``--skip-broken`` skips, in the singular; empty if it cannot be skipped.
-        tolerated: Fraction of all records up to which it is only a note; ``NOTE`` for always.
+        left_out: What is left out, in the singular; empty if nothing is, or it cannot be.
+        tolerated: Fraction of all records up to which it is only a note, as is a single one;
+            ``NOTE`` for always.
         stops: Whether a single one can stop or crash a run, so that a run is not started.
+        misleads: Whether the others may be wrong as well, so that it is always an error.
     """
 
     what: str
@@ -30,19 +42,21 @@ class Fault:
     left_out: str = ''
     tolerated: float = 0.0
     stops: bool = False
+    misleads: bool = False
 
 
 Add = Callable[[Fault, object], None]  # reports a fault and its place
 
-UNPACK = 'copy, unpack or export them again, see docs/datasets.md'
+UNPACK = 'copy, unpack or export them again, see docs/data.md'
 WRITE = 'fix the program that wrote them'
 PREFIX = 'copy them to the expected folder, or correct their names or data_prefix'
-OBJECTS, IMAGES = 'object', 'image'
+OBJECTS, IMAGES = 'object', 'image'  # that can be left out
 
 # files
-PATH_MISSING = Fault('missing paths of the config', 'docs/datasets.md shows the layout')
+PATH_MISSING = Fault('missing paths of the config', 'docs/data.md shows the layout')
 OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
+LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK)
 NOT_UTF8 = Fault(
     'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES
 )
@@ -88,13 +102,43 @@ ANNOTATION_ID_ZERO = Fault(
 )
 CATEGORY_DUPLICATE = Fault('duplicate category ids or names', WRITE, stops=True)
 IMAGE_UNKNOWN = Fault('annotations of unknown images', WRITE, OBJECTS)
-CATEGORY_UNKNOWN = Fault('annotations of unknown categories', WRITE, OBJECTS)
+CATEGORY_UNKNOWN = Fault('annotations of unknown categories', WRITE, OBJECTS, misleads=True)
+FILLED = Fault(
+    'missing fields that follow from the others, and are filled in',
+    'nothing; other programs may need them',
+    tolerated=NOTE,
+)
+LINE_DUPLICATE = Fault(
+    'annotations that are repeated, and read once',
+    'nothing, or remove them',
+    left_out='repeated annotation',
+    tolerated=NOTE,
+)
+SHAPE_UNREAD = Fault(
+    'points, lines, keypoints and other shapes that are no boxes or outlines, and not read',
+    'nothing, or draw boxes or polygons',
+    left_out='other shape',
+    tolerated=NOTE,
+)
+CROWD = Fault(
+    'crowd regions and difficult objects, which are ignored in training and validation',
+    'nothing; --crowds-are-objects reads them as objects',
+    left_out='crowd region',
+    tolerated=NOTE,
+)
+IMAGE_UNLISTED = Fault(
+    'images without annotations of their own, which are not used',
+    'nothing; an image that shows background only needs an empty annotation',
+    left_out='unused image',
+    tolerated=NOTE,
+)
 
 # classes
 CLASS_RANGE = Fault(
     'class numbers without a name',
     'number classes from 0 in the order of `names` in data.yaml, or add the missing names',
     OBJECTS,
+    misleads=True,
 )
 CLASS_MISSING = Fault(
     'classes of the config without a category in the file',
@@ -114,6 +158,11 @@ CLASS_EMPTY = Fault(
     'annotate some, or remove the class',
     tolerated=NOTE,
 )
+CLASS_FEW = Fault(
+    'classes with fewer than five objects to train on',
+    'annotate more, or merge it with another class',
+    tolerated=NOTE,
+)
 
 # boxes and masks
 BOX_PIXELS = Fault(
@@ -127,12 +176,26 @@ BOX_OUTSIDE = Fault(
     OBJECTS,
 )
 BOX_FAR = Fault('boxes that exceed their image by more than its size', WRITE, OBJECTS, stops=True)
+BOX_CLIPPED = Fault(
+    'boxes or polygons that reach up to two pixels outside of their image, and are clipped',
+    'nothing',
+    tolerated=NOTE,
+)
 BOX_EMPTY = Fault(  # COCO 2017 itself has a few, and mmdet ignores them
-    'boxes with zero area or a side below one pixel', 'remove or redraw them', OBJECTS, 1e-3
+    'boxes with zero area or a side below one pixel, which are ignored',
+    'remove or redraw them',
+    OBJECTS,
+    1e-2,
 )
 MASK_BROKEN = Fault('masks that cannot be decoded', 'export them again', OBJECTS, stops=True)
 MASK_SHORT = Fault(
     'polygons with less than three points, which mmdet ignores', 'remove or redraw them', OBJECTS
+)
+MASK_PART = Fault(
+    'parts of polygons with less than three points, which are ignored',
+    'nothing, or remove them',
+    left_out='part of a polygon',
+    tolerated=NOTE,
 )
 MASK_SIZE = Fault(
     'masks with a different size than their image', 'export them again', OBJECTS, stops=True
@@ -142,6 +205,7 @@ MASK_ABSENT = Fault(
     'draw their outlines, or choose a model that is trained on boxes',
     OBJECTS,
 )
+IGNORED_BY_MMDET = (BOX_OUTSIDE, BOX_EMPTY, MASK_SHORT)
 WITHOUT_OBJECTS = Fault(
     'images without objects', 'nothing, if they show background only', tolerated=NOTE
 )
@@ -168,6 +232,16 @@ IMAGE_IRREGULAR = Fault(
     stops=True,
 )
 IMAGE_BROKEN = Fault('truncated or unreadable images', UNPACK, IMAGES)
+IMAGE_CUT = Fault(
+    'JPEG images whose last bytes are missing, and which are read as OpenCV does',
+    'nothing, or copy them again',
+    tolerated=NOTE,
+)
+NAME_SPELLED = Fault(
+    'images whose name is spelled differently in the annotations (case, accents, escapes, suffix)',
+    'nothing; other programs may not find them',
+    tolerated=NOTE,
+)
 IMAGE_DEEP = Fault(
     'images with 16 bits per channel, of which training would use the upper 8',
     'scale their values and save them with 8 bits',
@@ -181,7 +255,7 @@ IMAGE_ROTATED = Fault(
     IMAGES,
 )
 EXIF_UPRIGHT = Fault(
-    'images that EXIF rotates; annotations are assumed to be those of the upright image',
+    'images that EXIF rotates; annotations are assumed to be of the upright image',
     'check that they fit: `mmeffvit browse CONFIG`',
     tolerated=NOTE,
 )
@@ -228,13 +302,17 @@ class Findings:
 
     Args:
         kept: Number of places kept of every fault; None keeps all.
-        num_records: Number of records, the base of ``Fault.tolerated``; 0 tolerates none.
+        num_records: Number of objects, or of other records, that shares are of.
+        num_images: Number of images.
+        strict: Whether warnings are errors.
         counts: Number of findings by fault.
         places: File and line, or what else names the place, by fault.
     """
 
     kept: int | None = None
     num_records: int = 0
+    num_images: int = 0
+    strict: bool = False
     counts: Counter[Fault] = field(default_factory=Counter)
     places: dict[Fault, list[str]] = field(default_factory=dict)
 
@@ -246,45 +324,70 @@ class Findings:
             text = str(place).encode(errors='backslashreplace').decode()
             places.append(' '.join(text.split()))
 
+    def extend(self, other: 'Findings') -> None:
+        for fault, places in other.places.items():
+            for place in places:
+                self.add(fault, place)
+
+    def grade(self, fault: Fault) -> Grade:
+        """How much a type of finding matters, as often as it was found."""
+        count = self.counts[fault]
+        share = fault.tolerated * (self.num_records or 1)
+        if count <= (max(1, share) if fault.tolerated else 0):
+            return Grade.NOTE
+        base = self.num_records if fault.left_out == OBJECTS else self.num_images
+        is_lost = fault.left_out and not fault.misleads and count <= LOST * base
+        return Grade.WARNING if is_lost and not self.strict else Grade.ERROR
+
+    def of(self, *grades: Grade) -> list[Fault]:
+        """The types of some grades."""
+        return [fault for fault in self.counts if self.grade(fault) in grades]
+
     @property
     def faults(self) -> list[Fault]:
-        """The types that are faults, not notes."""
-        return [f for f, n in self.counts.items() if n > f.tolerated * max(1, self.num_records)]
+        """The types that are errors."""
+        return self.of(Grade.ERROR)
+
+    def ignored(self) -> str:
+        """Names and numbers of what is not used, without a loss; empty if there is nothing."""
+        notes = [fault for fault in self.of(Grade.NOTE) if fault.left_out]
+        return ', '.join(counted(self.counts[fault], fault.left_out) for fault in notes)
 
     def named(self, fault: Fault) -> str:
         """What is wrong, and how often."""
         return f'{fault.what} ({self.counts[fault]:,})'
 
     def describe(self, shown: int | None = SHOWN) -> str:
-        """A paragraph for every type, faults last, with its first places; None shows all."""
+        """A paragraph for every type, errors last, with its first places; None shows all."""
         lines = []
-        for fault in sorted(self.counts, key=lambda fault: fault in self.faults):
+        order = list(Grade)
+        for fault in sorted(self.counts, key=lambda fault: order.index(self.grade(fault))):
             places, count = self.places[fault][:shown], self.counts[fault]
-            word = 'ERROR' if fault in self.faults else 'note'
-            lines.append(f'{word}: {self.named(fault)}')
+            lines.append(f'{self.grade(fault).value}: {self.named(fault)}')
             lines += [f'    {place}' for place in places]
             lines += [f'    and {count - len(places):,} more'] if count > len(places) else []
             lines.append(f'  fix: {fault.fix}')
         return '\n'.join(lines)
 
     def stop(self, *, skip_broken: bool = False) -> str:
-        """Stop if there are faults.
+        """Stop if there are errors.
 
         Args:
             skip_broken: Skip invalid items where possible.
 
         Returns:
-            Names and numbers of skipped items; empty if there are none.
+            Names and numbers of what is left out; empty if nothing is.
 
         Raises:
-            UserError: If there are faults that are not skipped.
+            UserError: If there are errors that are not skipped.
         """
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
             rest = 'these cannot be skipped' if fixed else '--skip-broken skips them'
             named = '; '.join(map(self.named, fixed or self.faults))
             raise UserError(f'the dataset has errors, see above: {named}; {rest}')
-        return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in self.faults)
+        lost = self.of(Grade.WARNING, Grade.ERROR)
+        return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in lost)
 
 
 @dataclass
@@ -303,6 +406,11 @@ class Report(Findings):
     facts: list[str] = field(default_factory=list)
     table: list[Sequence[str]] = field(default_factory=list)
     kept: int | None = field(default=EXAMPLES, kw_only=True)
+
+    def grade(self, fault: Fault) -> Grade:
+        """As in a folder, but nothing is left out: mmdet ignores some objects, others stop it."""
+        grade = super().grade(fault)
+        return Grade.ERROR if grade is Grade.WARNING and fault not in IGNORED_BY_MMDET else grade
 
     def count(self, classes: Iterable[str], **columns: Counter[str]) -> None:
         """Fill the table from counts by class; classes without annotations are reported."""

@@ -3,16 +3,18 @@
 import codecs
 import os
 import random
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
+from urllib.parse import unquote
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
-from mmeffvit.utils.images import is_image, is_regular
+from mmeffvit.utils.images import SUFFIXES, is_image, is_regular
 
 from . import faults
 from .faults import Fault, Findings
@@ -38,6 +40,18 @@ def read_text(path: Path, findings: Findings) -> str | None:
         line = content.count(b'\n', 0, error.start) + 1
         findings.add(faults.NOT_UTF8, f'{path}, line {line}')
         return None
+
+
+def require_text(path: Path, findings: Findings) -> str:
+    """The text of a file that many images depend on.
+
+    Raises:
+        UserError: If it is not text.
+    """
+    text = read_text(path, findings)
+    if text is None:
+        raise UserError(f'{path} cannot be read as text in UTF-8')
+    return text
 
 
 def images_below(folder: Path) -> list[Path]:
@@ -68,10 +82,12 @@ class ImageFinder:
 
     Args:
         root: The dataset; its sub-folders are searched where a name is nowhere else.
+        findings: Receives names that are spelled differently.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, findings: Findings) -> None:
         self.root = Path(os.path.normpath(root))
+        self.findings = findings
 
     @cached_property
     def _by_name(self) -> dict[str, list[Path]]:
@@ -79,6 +95,13 @@ class ImageFinder:
         for path in images_below(self.root):
             for key in {path.name, path.stem}:
                 found[key].append(path)
+        return found
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, list[Path]]:
+        found = defaultdict(list)
+        for name, paths in self._by_name.items():
+            found[spelling(name)] += paths
         return found
 
     def find(self, name: str, folders: Iterable[Path], split: str | None = None) -> list[Path]:
@@ -90,18 +113,33 @@ class ImageFinder:
             split: Its split: images in folders of other splits are ignored.
         """
         name = name.replace('\\', '/')
+        folders = list(folders)
+        inside = os.path.join(self.root, '')
         for folder in folders:
-            # without `..`, which may lead out of the dataset
-            path = Path(os.path.normpath(folder / name))
-            if path.is_relative_to(self.root) and is_regular(path):
-                return [path]
-        found = [
-            path
-            for path in self._by_name.get(name.rpartition('/')[2], [])
-            if split is None or named_split(path.parent, self.root) in (None, split)
-        ]
+            # without `..`, which may lead out of the dataset; text is faster than Path
+            path = os.path.normpath(os.path.join(folder, name))
+            if path.startswith(inside) and is_regular(path):
+                return [Path(path)]
+        last = name.rpartition('/')[2]
+        found = self._by_name.get(last) or self._respelled(name, last)
+        found = [p for p in found if split is None or self._split(p) in (None, split)]
         nearer = [path for path in found if path.as_posix().endswith(f'/{name}')]
+        nearer = nearer or [path for path in found if path.parent in folders]
         return nearer or found
+
+    def _respelled(self, name: str, last: str) -> list[Path]:
+        """The images of a name in another spelling or with another suffix of images."""
+        key = spelling(last)
+        stem, _, suffix = key.rpartition('.')
+        found = self._by_spelling.get(key, [])
+        if not found and f'.{suffix}' in SUFFIXES:
+            found = self._by_spelling.get(stem, [])
+        if len(found) == 1:
+            self.findings.add(faults.NAME_SPELLED, f'{name}: {found[0]}')
+        return found
+
+    def _split(self, path: Path) -> str | None:
+        return named_split(path.parent, self.root)
 
     def fault(self, name: str, found: list[Path]) -> Fault:
         """The fault of a name for which :meth:`find` does not return exactly one image."""
@@ -115,9 +153,20 @@ class ImageFinder:
         )
 
 
+def spelling(name: str) -> str:
+    """What names that differ only in Unicode's forms, case or escapes have in common."""
+    return unicodedata.normalize('NFC', unquote(name)).casefold()
+
+
 def read_list(path: Path, findings: Findings) -> Iterator[str]:
-    """The lines of a text file that are not empty."""
-    for line in (read_text(path, findings) or '').splitlines():
+    """The lines of a text file that are not empty; nothing, and an error, if it is not text."""
+    own = Findings()
+    text = read_text(path, own)
+    if text is None:
+        findings.add(faults.LIST_BROKEN, path)
+    else:
+        findings.extend(own)
+    for line in (text or '').splitlines():
         if line.strip():
             yield line.strip()
 
@@ -157,3 +206,18 @@ def make_lookup() -> Callable[[str | Path], bool | None]:
             return {entry.name: is_regular(entry.path) for entry in entries}
 
     return lambda path: names(os.path.dirname(path) or '.').get(os.path.basename(path))
+
+
+def find_images(folder: str | os.PathLike) -> list[Path]:
+    """All images in a folder and its subfolders, sorted.
+
+    Raises:
+        UserError: If the folder does not exist or has no images.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f'{folder} is not a folder; give one with images')
+    images = list(filter(is_regular, images_below(folder)))
+    if not images:
+        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
+    return images

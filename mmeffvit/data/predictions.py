@@ -9,12 +9,12 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import check_names, counted, listed
 
-from .coco import pictures_of
-from .coco_file import LISTS, CocoFile, is_box, is_id, is_score
 from .faults import Findings
 from .files import ImageFinder, images_below
-from .label_maps import IGNORED, guess_classes, read_table
-from .masks import read_pair
+from .formats.coco import pictures_of
+from .formats.coco_file import LISTS, CocoFile, is_box, is_id, is_score
+from .formats.label_maps import IGNORED, guess_classes, read_table
+from .formats.masks import read_pair
 from .records import DataSet, Picture
 
 DETECTOR, SEGMENTOR = 'predictions in COCO format', 'predicted label maps'
@@ -25,7 +25,7 @@ class Wanted:
     """Options for reading predictions.
 
     Args:
-        classes: Class names to keep, in this order; None keeps those of the predictions.
+        classes: Class names to keep, in this order; None keeps the classes of the predictions.
         min_score: Minimum score.
         sure_score: Score from which a prediction counts as an annotation; others are sampled.
         ids: COCO file with the image and category ids of a list of results; by default
@@ -79,7 +79,7 @@ def of_objects(path: Path, images: Path, content: dict[str, list], wanted: Wante
     complete(rows, path)
     content = {**content, 'annotations': rows}
     file = CocoFile(content, lambda fault, place: findings.add(fault, f'{path}: {place}'))
-    pictures = list(pictures_of(file, path, None, kept, ImageFinder(images), findings))
+    pictures = list(pictures_of(file, path, None, kept, ImageFinder(images, findings), findings))
     if not pictures:
         raise UserError(
             f'{path} has predictions for none of the {counted(len(images_below(images)), "image")} '
@@ -158,14 +158,14 @@ def complete(rows: list, path: Path) -> None:
 
 
 def kept_classes(path: Path, theirs: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """The classes to train: the wanted ones, else those of the predictions."""
+    """The classes to train: the wanted ones, else the classes of the predictions."""
     check_names(theirs, str(path))
     if wanted is None:
         return list(theirs)
     if not set(theirs) & set(wanted):
         raise UserError(
             f'{path} has no class of the student: {listed(map(repr, theirs), 4)} and '
-            f'{listed(map(repr, wanted), 4)}; rename those of one of the two'
+            f'{listed(map(repr, wanted), 4)}; rename the classes of one of the two'
         )
     return list(wanted)
 
@@ -179,7 +179,7 @@ def read_label_maps(path: Path, images: Path, wanted: Wanted) -> DataSet:
             f'{path} has label maps for none of the images in {images}: they have the same names, '
             'and end in .png'
         )
-    theirs, colors = read_table(path, findings)
+    theirs, colors, _ = read_table(path, findings)
     if not theirs and wanted.classes is not None:
         theirs, colors = list(wanted.classes), {i: i for i in range(len(wanted.classes))}
     if not theirs:

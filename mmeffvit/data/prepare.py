@@ -1,36 +1,26 @@
 """Convert a user's dataset to files that mmdet or mmseg reads."""
 
+import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, check_names, counted, listed, most_frequent
 
-from . import coco, masks, voc, yolo
 from .check import check
-from .faults import Findings
+from .detect import Found, Task, detect
+from .faults import LOST, Findings
+from .formats import masks
 from .records import DataSet, Picture
 from .write import Split, write_coco, write_label_maps
 
 FRACTION = 0.2  # of the images, held out for validation
 MAX_VALIDATION = 5000  # as in COCO: more take time and hardly change a metric
-# of each format: find(path) returns what it found, or None, and read(found, findings) a dataset;
-# UserError if that is ambiguous, incomplete or malformed
-FORMATS = {'coco': coco, 'yolo': yolo, 'voc': voc, 'masks': masks}
-# for a folder in two formats: a segmentor prefers label maps to boxes
-ORDER = {False: ('coco', 'yolo', 'voc', 'masks'), True: ('masks', 'coco', 'yolo', 'voc')}
-LAYOUTS = (
-    'a folder in COCO format (annotations/*.json with images/, or _annotations.coco.json next to '
-    'them), YOLO format (data.yaml with names, train and val, images/ and labels/), Pascal VOC '
-    'format (.xml files with their images), for segmentors images/ and masks/, or for classifiers '
-    'a folder of images per class'
-)
 
 
 @dataclass(frozen=True)
@@ -38,19 +28,29 @@ class PrepareOptions:
     """Options for reading a dataset.
 
     Args:
-        format: One of ``FORMATS``; None detects it.
+        format: One of :data:`mmeffvit.data.detect.FORMATS`; None detects it.
+        found: What :func:`mmeffvit.data.detect.detect` found, if it was called.
+        images: Folder of images, relative to the dataset, for what cannot be guessed.
+        masks: Folder of their label maps.
         for_segmentor: Write label maps rather than boxes and masks in COCO format.
         needs_masks: Objects without a mask are faults.
-        skip_broken: Leave out what is broken, and the images with it.
+        skip_broken: Leave out what is broken, however much, and the images with it.
+        strict: Warnings are errors.
+        crowds_are_objects: Read crowd regions and difficult objects as any other.
         keep_partly_broken: With ``skip_broken``, keep images of which some objects are left.
         seed: Seed of a new validation split.
         fraction: Fraction of the images in it.
     """
 
     format: str | None = None
+    found: Found | None = None
+    images: Path | None = None
+    masks: Path | None = None
     for_segmentor: bool = False
     needs_masks: bool = False
     skip_broken: bool = False
+    strict: bool = False
+    crowds_are_objects: bool = False
     keep_partly_broken: bool = False
     seed: int = 0
     fraction: float = FRACTION
@@ -80,18 +80,18 @@ def prepare(
         raise UserError(f'--val-fraction is {options.fraction}; give a number between 0 and 1')
     data = (reader or read)(path, options)
     logger.info(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
-    check(data, needs_masks=options.needs_masks)
+    data.findings.strict = options.strict
+    check(data, needs_masks=options.needs_masks, crowds_are_objects=options.crowds_are_objects)
     write_file(out / 'faults.txt', data.findings.describe(None) + '\n')
     if data.findings.counts:
         logger.info(f'{data.findings.describe()}\nall of these: {out / "faults.txt"}')
+    if ignored := data.findings.ignored():
+        logger.info(f'ignored: {ignored}')
     left_out = data.findings.stop(skip_broken=options.skip_broken)
     if left_out:
-        more = leave_out_broken(data, options.keep_partly_broken)
+        more = leave_out_broken(data, options)
         logger.info(f'left out: {left_out}{more}')
-    if not any(data.splits.values()) or not (data.has_label_maps or any(data.objects('train'))):
-        raise UserError(
-            f'{data.root}: no object in any training image: there is nothing to train on'
-        )
+    check_trainable(data)
     data.splits = {name: part for name, part in data.splits.items() if part or name == 'train'}
     split_off(data, options)
     written = (write_label_maps if options.for_segmentor else write_coco)(data, out)
@@ -99,15 +99,51 @@ def prepare(
     return data, written
 
 
-def leave_out_broken(data: DataSet, keep_partly_broken: bool) -> str:
-    """Skip images with invalid annotations: unannotated objects would be learned as background."""
+def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
+    """Skip images with invalid annotations: unannotated objects would be learned as background.
+
+    Raises:
+        UserError: If these are many, and the user did not ask for it.
+    """
     number = 0
+    total = sum(map(len, data.splits.values()))
     for split, pictures in data.splits.items():
-        kept = [p for p in pictures if not p.num_broken or (keep_partly_broken and p.objects)]
+        kept = [
+            p for p in pictures if not p.num_broken or (options.keep_partly_broken and p.objects)
+        ]
         number += len(pictures) - len(kept)
         data.splits[split] = kept
-    whole = ' without other objects' if keep_partly_broken else ''
+    if number > LOST * total and not options.skip_broken:
+        raise UserError(
+            f'{number:,} of {counted(total, "image")} have errors, see above: --skip-broken leaves '
+            'them out'
+        )
+    whole = ' without other objects' if options.keep_partly_broken else ''
     return f'; images with broken objects{whole}: {number:,}' if number else ''
+
+
+def check_trainable(data: DataSet) -> None:
+    """Reject data that would teach nothing, or whose metrics would measure nothing."""
+    if data.has_label_maps and any(data.splits.values()):
+        return
+    crowds = [item.is_crowd for item in data.objects()]
+    if crowds and all(crowds):
+        raise UserError(
+            f'{data.root}: every object is a crowd region (iscrowd 1, as the brush of CVAT writes '
+            'them) or difficult, which training ignores, so that nothing would be learned: give '
+            '--crowds-are-objects'
+        )
+    for split in data.splits:
+        is_empty = all(item.is_crowd for item in data.objects(split))
+        if split == 'train' and is_empty:
+            raise UserError(
+                f'{data.root}: no object in any training image: there is nothing to train on'
+            )
+        if split == 'val' and data.splits[split] and is_empty:
+            raise UserError(
+                f'{data.root}: no object in any image of val, so that no metric can be computed: '
+                'annotate them, or remove this split, and a fifth of the images is held out'
+            )
 
 
 def split_off(data: DataSet, options: PrepareOptions) -> None:
@@ -159,22 +195,25 @@ def held_out(pictures: list[Picture], number: int, fraction: float) -> set[int]:
 
 
 def read(path: Path, options: PrepareOptions) -> DataSet:
-    """Read a dataset and detect its format.
+    """Read a dataset in its format.
 
     Raises:
         UserError: If the format is not known.
     """
-    path = path.resolve() if '..' in path.parts else path.absolute()
-    if not path.exists():
-        raise UserError(f'{str(path)!r} does not exist')
-    for name in [options.format] if options.format else ORDER[options.for_segmentor]:
-        module: ModuleType = FORMATS[name]
-        if found := module.find(path):
-            data = module.read(found, Findings())
-            check_classes(data)
-            return data
-    wanted = f'not in {options.format} format' if options.format else 'in no known format'
-    raise UserError(f'{path} is {wanted}; give {LAYOUTS}')
+    if (options.images is None) != (options.masks is None):
+        raise UserError('--images and --masks belong together: give both')
+    if options.images is not None:
+        folders = [Path(os.path.abspath(path / each)) for each in (options.images, options.masks)]
+        if absent := [folder for folder in folders if not folder.is_dir()]:
+            raise UserError(f'{absent[0]} is not a folder; --images and --masks begin in {path}')
+        data = masks.read_folders(*folders, Findings())
+    else:
+        found = options.found or detect(path, options.format)
+        found = found.for_task(Task.LABEL_MAPS) if options.for_segmentor else found
+        logger.info(str(found))
+        data = found.read()
+    check_classes(data)
+    return data
 
 
 def check_classes(data: DataSet) -> None:
@@ -193,8 +232,17 @@ def summary(data: DataSet, *, all_classes: bool = False) -> Sequence[str]:
     images = ('images', *(f'{len(part):,}' for part in data.splits.values()))
     rows: list[Sequence[str]] = []
     counts = {name: data.count(name) for name in data.splits}
-    if not data.has_label_maps:
-        for label, name in enumerate(data.classes):
-            rows.append((name, *(f'{counts[split][label]:,}' for split in data.splits)))
+    for label, name in enumerate(data.classes):
+        rows.append((name, *(f'{counts[split][label]:,}' for split in data.splits)))
+    if data.has_label_maps:
+        return [*align([('', *names.values()), images]), *class_lines(data)]
     shown, rest = (rows, []) if all_classes else most_frequent(rows)
     return [*align([('', *names.values()), images, *shown]), *rest]
+
+
+def class_lines(data: DataSet) -> list[str]:
+    """The classes of label maps, and what is ignored."""
+    return [
+        f'classes: {listed(data.classes, 50)}',
+        *([f'ignored: {listed(data.ignored)}'] if data.ignored else []),
+    ]

@@ -1,7 +1,8 @@
 """A dataset in memory, independent of its format."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ Size = tuple[int, int]  # height and width in pixels
 
 # splits by names of folders and files
 SPLIT_NAMES = {
-    'train': 'train', 'training': 'train', 'train2017': 'train',
-    'val': 'val', 'valid': 'val', 'validation': 'val', 'val2017': 'val',
-    'test': 'test', 'testing': 'test', 'test2017': 'test',
+    'train': 'train', 'training': 'train',
+    'val': 'val', 'valid': 'val', 'validation': 'val',
+    'test': 'test', 'testing': 'test',
 }  # fmt: skip
+WORD = re.compile('[a-z]+')
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Picture:
         digest: Hash of the file, once the image was inspected.
         num_broken: Number of skipped, broken annotations.
         is_predicted: Whether the objects or the label map are predictions of a model.
-        colors: Class by value of the label map; by default those of the dataset.
+        colors: Class by value of the label map; by default the dataset's.
     """
 
     path: Path
@@ -91,6 +93,7 @@ class DataSet:
         splits: Images of 'train', 'val' and 'test', if they exist.
         findings: Faults and notes.
         colors: Class by value or by RGB color of the label maps, if there are any.
+        ignored: Names in the table of the label maps that are no classes, such as void.
         made_split: Seed and fraction of a new validation split; empty if it existed.
     """
 
@@ -100,6 +103,7 @@ class DataSet:
     splits: dict[str, list[Picture]]
     findings: Findings
     colors: dict[Any, int] = field(default_factory=dict)
+    ignored: Sequence[str] = ()
     made_split: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -124,8 +128,8 @@ class DataSet:
                 yield from picture.objects
 
     def count(self, split: str) -> Counter[int]:
-        """Objects of a split by class."""
-        return Counter(item.label for item in self.objects(split))
+        """Objects of a split by class, without crowd regions."""
+        return Counter(item.label for item in self.objects(split) if not item.is_crowd)
 
 
 def in_words(size: Size) -> str:
@@ -139,6 +143,16 @@ def split_of(path: Path, root: Path) -> str:
 
 
 def named_split(path: Path, root: Path) -> str | None:
-    parts = path.relative_to(root).parts if path.is_relative_to(root) else path.parts
-    found = [SPLIT_NAMES[part.lower()] for part in parts if part.lower() in SPLIT_NAMES]
-    return found[-1] if found else None
+    """The split that a word in the folders of ``path`` below ``root`` names, the last one."""
+    return split_in(path.relative_to(root).as_posix() if path.is_relative_to(root) else '')
+
+
+def split_of_file(path: Path, root: Path) -> str | None:
+    """The split that the name of a file, or else its folders, tell."""
+    return split_in(path.stem) or named_split(path.parent, root)
+
+
+def split_in(name: str) -> str | None:
+    """The split that a word of a name tells, as in ``instances_val2017``."""
+    words = WORD.findall(name.lower())
+    return next((SPLIT_NAMES[word] for word in reversed(words) if word in SPLIT_NAMES), None)

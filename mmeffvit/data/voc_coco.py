@@ -13,8 +13,8 @@ from mmeffvit.utils.images import write_image
 from mmeffvit.utils.messages import progress
 
 from . import faults
-from .coco_file import as_pycocotools, check_masks, read_coco
 from .faults import Report
+from .formats.coco_file import as_pycocotools, check_masks, read_coco
 
 # COCO category of the VOC classes 1 to 20, aeroplane to tvmonitor
 COCO_IDS = (5, 2, 16, 9, 44, 6, 3, 17, 62, 21, 67, 18, 19, 4, 1, 64, 20, 63, 7, 72)

@@ -13,9 +13,10 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
 from mmeffvit.utils.messages import progress
+from mmeffvit.utils.text import listed
 
-from .coco_file import run_lengths
-from .label_maps import MAX_CLASSES, read_label_map
+from .formats.coco_file import run_lengths
+from .formats.label_maps import MAX_CLASSES, read_label_map
 from .records import DataSet, Object, Picture
 
 BACKGROUND = 'background'
@@ -88,16 +89,17 @@ def area_of(item: Object) -> float:
 
 
 def polygon_area(polygon: list[float]) -> float:
-    x, y = np.reshape(polygon, (-1, 2)).T
-    return float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2
+    x, y = polygon[0::2], polygon[1::2]  # few numbers: faster than with numpy
+    pairs = zip(x, y, [*x[1:], *x[:1]], [*y[1:], *y[:1]], strict=True)
+    return sum(a * d - b * c for a, b, c, d in pairs) / 2
 
 
 def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     """Write ``SPLIT/NUMBER.png`` with the classes of every image, and ``SPLIT.json``.
 
     That file has the pairs of images and label maps, see
-    :class:`mmeffvit.segmentation.PairedSegDataset`. Nothing is named after a file of the dataset.
-    Masks are drawn over class 0, background; later ones are on top.
+    :class:`mmeffvit.models.segmentation.PairedSegDataset`. Nothing is named after a file of the
+    dataset. Masks are drawn over class 0, background; later ones are on top.
     """
     if not data.has_label_maps and not data.has_masks:
         raise UserError(
@@ -107,18 +109,33 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     if len(classes_of_maps(data)) > MAX_CLASSES:
         raise UserError(f'{data.root} has {len(data.classes)} classes; give up to {MAX_CLASSES}')
     written = {}
+    drawn: set[int] = set()
     for split, pictures in data.splits.items():
         images = common_folder(pictures)
         pairs = []
         numbered = enumerate(pictures, 1)
         for number, picture in progress(numbered, f'{split}: label maps', len(pictures)):
             name = f'{split}/{number:06d}.png'
-            write_image(folder / name, draw(picture, data))
+            labels = draw(picture, data)
+            drawn.update(np.unique(labels).tolist())
+            write_image(folder / name, labels)
             pairs.append((relative(picture.path, images), name))
         write_file(folder / f'{split}.json', json.dumps(pairs, indent=0))
         written[split] = Split(folder / f'{split}.json', images, len(pictures))
+    if not data.has_label_maps:
+        check_drawn(data, drawn)
     write_file(folder / 'about.json', json.dumps(describe(data), indent=2))
     return written
+
+
+def check_drawn(data: DataSet, drawn: set[int]) -> None:
+    """Reject a class whose objects are all covered by smaller ones."""
+    hidden = {data.classes[item.label] for item in data.objects() if item.label + 1 not in drawn}
+    if hidden:
+        raise UserError(
+            f'{data.root}: smaller objects cover every pixel of {listed(sorted(hidden))}: a label '
+            'map has one class for each pixel; remove the class, or train a detector'
+        )
 
 
 def classes_of_maps(data: DataSet) -> list[str]:
@@ -131,7 +148,7 @@ def draw(picture: Picture, data: DataSet) -> NDArray:
     if data.has_label_maps:
         return read_label_map(picture.label_map, picture.colors or data.colors)[0]
     labels = np.zeros(picture.size, np.uint8)
-    for item in picture.objects:
+    for item in sorted(picture.objects, key=area_of, reverse=True):
         labels[to_mask(item, picture.size)] = item.label + 1
     return labels
 
@@ -150,8 +167,9 @@ def to_mask(item: Object, size: tuple[int, int]) -> NDArray:
 
 def common_folder(pictures: list[Picture]) -> Path:
     """The common parent folder of all images."""
-    return Path(os.path.commonpath([picture.path.absolute().parent for picture in pictures]))
+    return Path(os.path.commonpath({os.path.dirname(os.path.abspath(p.path)) for p in pictures}))
 
 
 def relative(path: Path, folder: Path) -> str:
-    return path.absolute().relative_to(folder).as_posix()
+    place = os.path.abspath(path).removeprefix(os.path.join(folder, ''))
+    return place.replace(os.sep, '/')

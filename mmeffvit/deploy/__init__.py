@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .predictor.predictor import ExportedPredictor
+    from .runtime.predictor import ExportedPredictor
 
     OnnxPredictor = ExportedPredictor
 
@@ -19,7 +19,7 @@ __all__ = ['ExportedPredictor', 'OnnxPredictor', 'fuse']
 
 def __getattr__(name: str) -> Any:
     if name in ('ExportedPredictor', 'OnnxPredictor'):  # the former name of the same class
-        from .predictor.predictor import ExportedPredictor  # late, since it needs OpenCV
+        from .runtime.predictor import ExportedPredictor  # late, since it needs OpenCV
 
         return ExportedPredictor
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

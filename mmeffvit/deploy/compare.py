@@ -12,18 +12,19 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from mmeffvit.checks.config.sample import meta_of
 from mmeffvit.inference.predictor import make_result
 from mmeffvit.inference.results import ClassScores, LabelMap
+from mmeffvit.train.checks.sample import meta_of
 from mmeffvit.utils.boxes import match_objects
 
 from .agreement import OBJECTS, DisagreementError, Outputs, largest_error
+from .formats.onnx.write import ExportOptions
 from .graphs.base import Graph, named
-from .onnx.export import ExportOptions
-from .predictor.predictor import paste_mask
+from .runtime.predictor import paste_mask
 
 Images = NDArray  # (B, 3, H, W), float32, RGB from 0 to 255
 Run = Callable[[Images], Outputs]  # outputs of a batch by name
+Steps = Callable[[Outputs], Outputs]  # of the application, after the file
 Expect = Callable[[Images], list[Outputs]]  # expected outputs, per image
 
 
@@ -50,6 +51,7 @@ class Limits:
     lost: float = 0.01
 
 
+PIXELS = 0.01  # limit of the error of an input, of 255
 FLOAT = Limits()
 HALF = Limits(2.0, 2e-2, 2e-2, 2e-2, 2e-2, 0.1, 0.05)  # 11-bit significands
 
@@ -173,6 +175,19 @@ def compare(
                 if known is None or not error.value <= known.value:
                     worst[error.name] = error
     return list(worst.values())
+
+
+def compare_pixels(expected: NDArray, found: NDArray) -> Error:
+    """Compare an image file as the config's pipeline and as an exported file's predictor read it.
+
+    Args:
+        expected: (3, H, W), RGB from 0 to 255.
+        found: The same.
+    """
+    if expected.shape != found.shape:
+        sizes = ('{} x {}'.format(*image.shape[1:]) for image in (found, expected))
+        return Error(f'an input of {" instead of ".join(sizes)} pixels', np.inf, 0)
+    return Error('error of input pixels', float(np.abs(expected - found).max()), PIXELS)
 
 
 def errors_of(expected: Outputs, found: Outputs, limits: Limits) -> Iterator[Error]:

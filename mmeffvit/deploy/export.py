@@ -19,12 +19,14 @@ from mmeffvit.utils.files import check_companions, check_output
 from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.messages import logger
 
-from .compare import Expect, expect_maps, expect_model
-from .formats import Written, format_of, write
+from .compare import Expect, check_agreement, compare_pixels, expect_maps, expect_model
+from .formats.onnx.write import ExportOptions
+from .formats.table import Written, format_of, write
 from .graphs import Graph, Preprocessing, make_graph
+from .graphs.metadata import config_metadata, model_metadata
 from .graphs.plain import BackboneGraph
-from .onnx.export import ExportOptions
-from .onnx.metadata import config_metadata
+from .runtime.metadata import parse_metadata
+from .runtime.resizing import prepare
 
 SAMPLE = 'grace_hopper.jpg'  # a person, 512 x 600 pixels
 
@@ -54,13 +56,14 @@ def export_model(
     Args:
         config_path: A config file of mmdet, mmseg or mmpretrain, or the name of one of ours.
         checkpoint: See :class:`mmeffvit.Predictor`.
-        out: The file; its suffix selects the format, see :data:`mmeffvit.deploy.formats.FORMATS`.
+        out: The file; its suffix selects the format, see
+            :data:`mmeffvit.deploy.formats.table.FORMATS`.
         options: See :class:`ToolOptions`.
 
     Raises:
         UserError: If the model cannot be exported, there is no image to compare on, or the file
             disagrees with the model; then nothing is written.
-        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     options, out = options or ToolOptions(), Path(out)
     check_options(out, options)
@@ -75,7 +78,8 @@ class Source:
         graph: The graph of the model.
         metadata: Metadata of the files.
         expect: Outputs of the model itself.
-        image: Name and image for the comparison, (H, W, 3) uint8 RGB.
+        image: Name and image for the comparison, (H, W, 3) uint8 RGB, as a predictor of the files
+            prepares it.
     """
 
     graph: Graph
@@ -84,7 +88,7 @@ class Source:
     image: tuple[str, np.ndarray]
 
     def write(self, out: Path, options: ExportOptions, *, half: bool = False) -> Written:
-        """See :func:`mmeffvit.deploy.formats.write`."""
+        """See :func:`mmeffvit.deploy.formats.table.write`."""
         return write(
             self.graph, out, options, self.metadata, half=half, expect=self.expect, image=self.image
         )
@@ -100,8 +104,6 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
         prepared = predictor.prepare(predictor.read(image), image)
     except Unreadable as error:
         raise UserError(f'the image to compare on cannot be read: {error}') from error
-    # RGB, (H, W, 3), integers as in an image file
-    pixels = prepared['inputs'].round().byte().numpy()[::-1].transpose(1, 2, 0)
     metadata = config_metadata(
         config,
         model,
@@ -109,11 +111,16 @@ def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) 
         category_ids=predictor.coco_ids().categories,
         label_offset=predictor.label_offset,
     )
+    described = parse_metadata({**model_metadata(graph), **metadata})
+    errors = [compare_pixels(prepared['inputs'].numpy()[::-1], prepare(image, described)[0])]
+    check_agreement(errors, str(image))
+    # (H, W, 3), integers as in an image file
+    pixels = np.rint(prepare(image, described, options.shape)[0]).transpose(1, 2, 0)
     if options.backbone_only:
         expect = partial(expect_maps, graph, model.backbone)
     else:
         expect = partial(expect_model, model, sample=prepared['data_samples'])
-    return Source(graph, metadata, expect, (str(image), np.ascontiguousarray(pixels)))
+    return Source(graph, metadata, expect, (str(image), pixels.astype(np.uint8)))
 
 
 def find_image(config: Config) -> Path:

@@ -5,8 +5,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmeffvit.data.coco_file import read_coco
 from mmeffvit.data.faults import Report
+from mmeffvit.data.formats.coco_file import read_coco
 from mmeffvit.errors import UserError
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
         (folder / image['file_name']).parent.resolve() / Path(image['file_name']).name: image['id']
         for image in known.images.values()
     }
-    return CocoIds(categories, f'those of {path}', images)
+    return CocoIds(categories, f'from {path}', images)

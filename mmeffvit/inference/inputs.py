@@ -11,10 +11,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
-from mmeffvit.data.files import files_below, images_below
+from mmeffvit.data.files import files_below
 from mmeffvit.errors import UserError
+from mmeffvit.utils.image_formats import TooLargeError, check_pixels
 from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
+from mmeffvit.utils.text import escape
 
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
 MAX_FRAMES = 2**31
@@ -22,7 +25,7 @@ MAX_RATE = 1000.0  # frames per second
 FALLBACK_RATE = 25.0  # for a video without a valid rate
 TOLERANCE = 0.02  # of the frame count: some formats store only a duration
 
-Input = str | os.PathLike | NDArray  # an array is (H, W, 3), uint8, BGR
+Input = str | os.PathLike | NDArray | Image.Image  # an array is uint8, BGR, BGRA or gray
 Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name
 
 
@@ -77,14 +80,8 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     arguments, inputs = list(arguments), Inputs()
     found: list[Found] = []
     for argument in arguments:
-        if isinstance(argument, np.ndarray):
-            is_color = argument.ndim == 3 and argument.shape[2] == 3 and argument.dtype == np.uint8
-            if not (is_color and argument.size):
-                raise UserError(
-                    f'an image is {argument.dtype} of shape {argument.shape}; give (H, W, 3) uint8 '
-                    'in BGR'
-                )
-            found.append((Path(), Path(f'{len(found):06d}.png'), argument))
+        if isinstance(argument, np.ndarray | Image.Image):
+            found.append((Path(), Path(f'{len(found):06d}.png'), as_bgr(argument)))
         else:
             found += ((path, name, None) for path, name in match(str(argument), inputs))
     if unique:
@@ -103,6 +100,24 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     return inputs
 
 
+def as_bgr(image: NDArray | Image.Image) -> NDArray:
+    """An image as (H, W, 3) uint8 BGR, as a file of it is read: gray repeated, without alpha.
+
+    Raises:
+        UserError: If it is not an image.
+    """
+    if isinstance(image, Image.Image):
+        upright = ImageOps.exif_transpose(image)
+        return np.ascontiguousarray(np.asarray(upright.convert('RGB'))[..., ::-1])
+    gray = image[..., None] if image.ndim == 2 else image
+    if gray.ndim != 3 or gray.shape[2] not in (1, 3, 4) or gray.dtype != np.uint8 or not gray.size:
+        raise UserError(
+            f'an image is {image.dtype} of shape {image.shape}; give (H, W, 3) or (H, W, 4) uint8 '
+            'in BGR, or (H, W)'
+        )
+    return np.repeat(gray, 3, 2) if gray.shape[2] == 1 else gray[..., :3]
+
+
 def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
     """The files of an argument with their names; unreadable ones are added to ``inputs``."""
     # a cycle of links does not "exist"
@@ -118,21 +133,6 @@ def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
                 yield path, name
             else:
                 inputs.unreadable.append(f'{path}: {IRREGULAR}')
-
-
-def find_images(folder: str | os.PathLike) -> list[Path]:
-    """All images in a folder and its subfolders, sorted.
-
-    Raises:
-        UserError: If the folder does not exist or has no images.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f'{folder} is not a folder; give one with images')
-    images = list(filter(is_regular, images_below(folder)))
-    if not images:
-        raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
-    return images
 
 
 def is_input(argument: str) -> bool:
@@ -163,7 +163,7 @@ def result_names(
 ) -> list[Path]:
     """Unique names for the results of inputs, relative to the output folder.
 
-    The preferred names if they are unique, else those of the inputs with the suffixes appended.
+    The preferred names if they are unique, else the inputs' names with the suffixes appended.
     """
     if len(set(preferred)) == len(preferred):
         return list(preferred)
@@ -254,25 +254,27 @@ def read_frames(
             else:
                 yield Frame(source, None, read_image(source.path))
         except Unreadable as error:
-            report(str(error))
+            report(escape(str(error)))
 
 
 def read_video(source: Source) -> Iterator[Frame]:
     """The frames of a video.
 
     Raises:
-        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states.
+        Unreadable: If OpenCV cannot open it, or finds no frames or fewer than the file states, or
+            they are too large.
     """
-    video = cv2.VideoCapture(str(source.path))
+    video = cv2.VideoCapture(os.fsencode(source.path))
     number = 0
     try:
         rate = video.get(cv2.CAP_PROP_FPS)
         rate = rate if isfinite(rate) and 0 < rate <= MAX_RATE else FALLBACK_RATE
         stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
+        check_pixels(video.get(cv2.CAP_PROP_FRAME_WIDTH), video.get(cv2.CAP_PROP_FRAME_HEIGHT))
         while (image := video.read()[1]) is not None:
             yield Frame(source, number, image, rate)
             number += 1
-    except cv2.error as error:
+    except (TooLargeError, cv2.error) as error:
         raise Unreadable(f'{source.path} (after {number} frames: {error})') from error
     finally:
         video.release()
@@ -293,7 +295,7 @@ def count_frames(sources: Iterable[Source]) -> int:
     for source in sources:
         stated = 1.0
         if source.is_video:
-            video = cv2.VideoCapture(str(source.path))
+            video = cv2.VideoCapture(os.fsencode(source.path))
             stated = video.get(cv2.CAP_PROP_FRAME_COUNT)
             video.release()
         total += int(stated) if 1 <= stated < MAX_FRAMES else 1

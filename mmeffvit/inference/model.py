@@ -15,8 +15,9 @@ from torch import nn
 from mmeffvit.config.datasets import image_pipeline
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
+from mmeffvit.train.checks.run import open_checked
 from mmeffvit.utils.text import first_line
-from mmeffvit.zoo.opener import OpenModel, find_source, open_model
+from mmeffvit.zoo.opener import OpenModel, find_source
 
 LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 
@@ -30,7 +31,7 @@ def load_model(
     """Build the model of a config, in eval mode; see :class:`.predictor.Predictor`."""
     source = find_source(config_path, cfg_options, ALL)
     target = resolve_device(device)
-    opened = open_model(source, source.open_weights(checkpoint))
+    opened = open_checked(source, source.open_weights(checkpoint))
     if not opened.dataset_meta.get('classes'):
         raise UserError(
             f'neither {opened.checkpoint} nor {config_path} has the class names of the model'

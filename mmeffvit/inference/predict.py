@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.messages import progress
-from mmeffvit.utils.text import align, counted, listed
+from mmeffvit.utils.text import align, counted, escape, listed
 
 from .coco_ids import CocoIds
 from .inputs import Frame, count_frames, find_inputs, read_frames
@@ -116,7 +116,7 @@ def predict(
 
     Raises:
         UserError: If the run is impossible.
-        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     check_thresholds(options.score_thr, options.batch_size)
     if options.out is None and options.pictures is None:
@@ -139,7 +139,7 @@ def predict(
         report(f'skipped: {text}')
 
     for text in found.unreadable:
-        skip(text)
+        skip(escape(text))
     frames = read_frames(found.sources, predictor.read, skip)
     frames = progress(frames, 'predicting', count_frames(found.sources))
     threshold = SCORE_THR if options.score_thr is None else options.score_thr

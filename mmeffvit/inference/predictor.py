@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
@@ -106,10 +108,10 @@ class BasePredictor(ABC):
             UserError: If an input does not exist or cannot be read.
         """
         check_thresholds(score_thr, batch_size)
-        is_one = isinstance(inputs, str | Path | np.ndarray)
+        is_one = isinstance(inputs, str | Path | np.ndarray | Image.Image)
         items = list(inputs) if isinstance(inputs, Iterable) and not is_one else [inputs]
         for item in items:
-            if not isinstance(item, str | Path | np.ndarray):
+            if not isinstance(item, str | Path | np.ndarray | Image.Image):
                 raise UserError(f'an input is of type {type(item).__name__}; give a path or an '
                                 'array (H, W, 3)')  # fmt: skip
         if not items:
@@ -124,7 +126,7 @@ class BasePredictor(ABC):
             writers.append(picture_writer(self, Path(out_dir), score_thr))
         frames = read_frames(found.sources, self.read, reject)
         predict_frames(self, frames, writers, score_thr, batch_size)
-        is_file = is_one and (isinstance(inputs, np.ndarray) or Path(inputs).is_file())
+        is_file = is_one and (not isinstance(inputs, str | Path) or Path(inputs).is_file())
         is_image = is_file and collector.results[0].frame is None
         return collector.results[0] if is_image else collector.results
 
@@ -157,7 +159,8 @@ class Predictor(BasePredictor):
 
     Raises:
         UserError: If the config, the checkpoint or the device cannot be used.
-        mmeffvit.checkpoints.CheckpointError: If the checkpoint cannot be read, or does not fit.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read, or does not
+            fit.
     """
 
     def __init__(
@@ -243,31 +246,39 @@ def predict_frames(
 ) -> int:
     """Predict and write results, and return the number of images and frames of videos.
 
-    If interrupted, keep the finished ones. A ``score_thr`` of None writes all detections.
+    If interrupted, keep the finished files. A ``score_thr`` of None writes all detections.
     """
     number = 0
-    try:
-        for batch in make_batches(predictor, frames, batch_size):
-            results = predictor.predict([prepared for _, prepared in batch])
-            for (frame, _), result in zip(batch, results, strict=True):
-                path = frame.source.path if frame.source.image is None else None
-                result = replace(result, path=path, frame=frame.number)
-                for writer in writers:
-                    writer.see(result)
-                if isinstance(result, Detections) and score_thr is not None:
-                    result = result.above(score_thr)
-                for writer in writers:
-                    writer.write(frame, result)
-                number += 1
-    except BaseException as error:
-        left = [writer.abandon() for writer in writers]
-        if isinstance(error, KeyboardInterrupt):
-            kept = ', '.join(filter(None, left)) or 'nothing was written'
-            error.__notes__ = [f'{counted(number, "image")} done: {kept}']
-        raise
-    for writer in writers:
-        writer.close()
+    with ExitStack() as unfinished:
+        for writer in writers:
+            unfinished.callback(writer.abandon)
+            writer.open()
+        try:
+            for batch in make_batches(predictor, frames, batch_size):
+                results = predictor.predict([prepared for _, prepared in batch])
+                for (frame, _), result in zip(batch, results, strict=True):
+                    write_result(writers, frame, result, score_thr)
+                    number += 1
+        except KeyboardInterrupt as error:
+            kept = ', '.join(writer.finished for writer in writers if writer.finished)
+            error.__notes__ = [f'{counted(number, "image")} done: {kept or "nothing was written"}']
+            raise
+        for writer in writers:
+            writer.close()
     return number
+
+
+def write_result(
+    writers: Sequence[Writer], frame: Frame, result: Result, score_thr: float | None
+) -> None:
+    path = frame.source.path if frame.source.image is None else None
+    result = replace(result, path=path, frame=frame.number)
+    for writer in writers:
+        writer.see(result)
+    if isinstance(result, Detections) and score_thr is not None:
+        result = result.above(score_thr)
+    for writer in writers:
+        writer.write(frame, result)
 
 
 def make_batches(

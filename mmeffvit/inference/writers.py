@@ -1,16 +1,18 @@
 """Writers of results; files get their final name when they are complete."""
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import cv2
 from numpy.typing import NDArray
 
-from mmeffvit.data.coco_file import encode_runs
+from mmeffvit.data.formats.coco_file import encode_runs
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import check_output, partial_path, write_file
+from mmeffvit.utils.files import check_output, partial_folder, publish
 from mmeffvit.utils.images import write_image, write_labels
 
 from .coco_ids import CocoIds
@@ -21,7 +23,16 @@ BEST = 5  # classes of an image
 
 
 class Writer(ABC):
-    """Takes results one by one."""
+    """Takes results one by one.
+
+    Attributes:
+        finished: Where files are that are complete before the last result.
+    """
+
+    finished = ''
+
+    def open(self) -> None:  # noqa: B027  nothing to do by default
+        """Prepare for the first result."""
 
     @abstractmethod
     def write(self, frame: Frame, result: Result) -> None:
@@ -33,20 +44,20 @@ class Writer(ABC):
     def close(self) -> None:  # noqa: B027  nothing to do by default
         """Finish after the last result."""
 
-    def abandon(self) -> str:
-        """Stop early, keep what is finished, and return a message with its path."""
-        return ''
+    def abandon(self) -> None:  # noqa: B027  nothing to do by default
+        """Remove what is unfinished."""
 
 
 class ListWriter(Writer):
-    """A JSON list, one row per line, appended to a partial file that is renamed at the end."""
+    """A JSON list, one row per line, appended to a temporary file that is renamed at the end."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.partial = partial_path(path)
-        self.file = self.partial.open('w')
-        self.separator = '[\n'
+        self.path = check_output(path)
+        self.partial, self.separator = ExitStack(), '[\n'
+
+    def open(self) -> None:
+        self.folder = self.partial.enter_context(partial_folder(self.path))
+        self.file = self.partial.enter_context((self.folder / self.path.name).open('w'))
 
     def append(self, rows: Iterable[dict]) -> None:
         for row in rows:
@@ -56,14 +67,13 @@ class ListWriter(Writer):
 
     def close(self) -> None:
         """Rename the complete file to its final name."""
-        self.abandon()
-        self.partial.replace(self.path)
-
-    def abandon(self) -> str:
-        """Close the list, so that the partial file can be read."""
         self.file.write('[]\n' if self.separator == '[\n' else '\n]\n')
         self.file.close()
-        return f'results in {self.partial}'
+        publish(self.folder, self.path)
+        self.partial.close()
+
+    def abandon(self) -> None:
+        self.partial.close()
 
 
 class ClassWriter(ListWriter):
@@ -92,6 +102,7 @@ class CocoWriter(ListWriter):
         super().__init__(path)
         self.ids = ids
         self.images: list[dict] = []
+        self.listed = check_output(path.with_name(f'{path.stem}.images.json'))
 
     def write(self, frame: Frame, result: Detections) -> None:
         height, width = frame.image.shape[:2]
@@ -102,9 +113,8 @@ class CocoWriter(ListWriter):
         self.append(dict(image_id=image_id, **row) for row in coco_results(result, self.ids))
 
     def close(self) -> None:
-        """Write the images, and rename the complete file to its final name."""
-        images = self.path.with_name(f'{self.path.stem}.images.json')
-        write_file(images, json.dumps(self.images, indent=1))
+        """Write the images, and rename the complete files to their final names."""
+        (self.folder / self.listed.name).write_text(json.dumps(self.images, indent=1))
         super().close()
 
 
@@ -131,13 +141,10 @@ class LabelMapWriter(Writer):
 
     def __init__(self, folder: Path, offset: int) -> None:
         self.folder, self.offset = folder, offset
+        self.finished = f'label maps in {folder}'
 
     def write(self, frame: Frame, result: LabelMap) -> None:
         write_labels(self.folder / frame.labels, result.labels + self.offset)
-
-    def abandon(self) -> str:
-        """Every file is complete."""
-        return f'label maps in {self.folder}'
 
 
 class PictureWriter(Writer):
@@ -150,9 +157,10 @@ class PictureWriter(Writer):
 
     def __init__(self, folder: Path, draw: Callable[[NDArray, Result], NDArray]) -> None:
         self.folder, self.draw = folder, draw
+        self.finished = f'visualizations in {folder}'
         self.video: cv2.VideoWriter | None = None
         self.path: Path | None = None  # of the current video
-        self.partial: Path | None = None
+        self.partial = ExitStack()
 
     def write(self, frame: Frame, result: Result) -> None:
         """Write an image, or append to the video."""
@@ -163,36 +171,33 @@ class PictureWriter(Writer):
             write_image(path, picture)
             return
         if self.video is None:
-            self.open(path, frame.rate, picture.shape[:2])
+            self.start(path, frame.rate, picture.shape[:2])
         self.video.write(picture)
 
-    def open(self, path: Path, rate: float, size: tuple[int, int]) -> None:
+    def start(self, path: Path, rate: float, size: tuple[int, int]) -> None:
         """Start a video of (H, W) pixels.
 
         Raises:
             UserError: If OpenCV cannot write one here.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self.partial = path, partial_path(path)
+        self.path = path
+        self.work = self.partial.enter_context(partial_folder(path))
         codec = cv2.VideoWriter_fourcc(*'mp4v')
-        self.video = cv2.VideoWriter(str(self.partial), codec, rate, size[::-1])
+        name = os.fsencode(self.work / path.name)
+        self.video = cv2.VideoWriter(name, codec, rate, size[::-1])
         if not self.video.isOpened():
             raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
 
     def close(self) -> None:
         """Rename the complete video to its final name."""
         if self.video is not None:
-            self.abandon()
-            self.partial.replace(self.path)
-            self.path = None
+            self.video.release()
+            publish(self.work, self.path)
+        self.abandon()
 
-    def abandon(self) -> str:
-        """Finish the video, so that the partial file can be played."""
-        if self.video is None:
-            return f'visualizations in {self.folder}'
-        self.video.release()
-        self.video = None
-        return f'visualizations in {self.folder}, the unfinished video in {self.partial}'
+    def abandon(self) -> None:
+        self.partial.close()
+        self.video = self.path = None
 
 
 def check_outputs(
@@ -201,7 +206,7 @@ def check_outputs(
     """Check in advance that all results, in the two folders, have different files.
 
     Raises:
-        UserError: If an input or a result would be overwritten.
+        UserError: If an input or a result would be overwritten, or a file cannot be written.
     """
     for folder in filter(None, (pictures, labels)):
         check_output(folder, folder=True)
@@ -212,7 +217,7 @@ def check_outputs(
         if labels is not None and not source.is_video:
             targets.append(labels / source.labels)
         for target in targets:
-            other = taken.get(target.resolve())
+            other = taken.get(check_output(target).resolve())
             if other is not None:
                 raise UserError(
                     f'the result {target} of {source.path} would overwrite {other} or its result: '

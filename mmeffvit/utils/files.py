@@ -3,19 +3,25 @@
 import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
 
+from .interrupts import deferred
+
 PACKAGE = Path(__file__).resolve().parents[1]
 # suffix of the hidden temporary folder next to the target; its name is unique
 PARTIAL = '.mmeffvit-partial'
+LEFT_OVER = re.compile(rf'\..+\.[0-9a-f]{{8}}{re.escape(PARTIAL)}', re.DOTALL)
 
 
 def resource_dir(name: str) -> Path:
@@ -95,7 +101,8 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
     try:
         out = Path(path).expanduser()
         if os.path.lexists(out) and not (out.is_dir() if folder else out.is_file()):
-            kind = 'folder' if out.is_dir() else 'file' if out.is_file() else 'device or dead link'
+            kind = 'file' if out.is_file() else 'pipe, device or dead link'
+            kind = 'folder' if out.is_dir() else kind
             raise UserError(
                 f'output {str(path)!r} is a {kind} that exists already: choose another name; '
                 'nothing was changed'
@@ -124,7 +131,8 @@ def atomic_output(out: str | os.PathLike) -> Iterator[Path]:
     """Yield a temporary path for a file or a folder, which is renamed to ``out`` on success.
 
     Concurrent writers never mix: each works in its own folder next to the target, and the last one
-    to finish wins. After an error nothing has changed.
+    to finish wins. After an error nothing has changed. A link is replaced under its own name: its
+    target, or the file under its other name, never changes. A folder that is a link is used.
 
     Args:
         out: The output path; its parent folders are created.
@@ -135,22 +143,52 @@ def atomic_output(out: str | os.PathLike) -> Iterator[Path]:
     Raises:
         UserError: If a folder with the name of an output exists: it is not removed.
     """
+    with partial_folder(out) as work:
+        yield work / Path(out).name
+        publish(work, out)
+
+
+@contextmanager
+def partial_folder(out: str | os.PathLike) -> Iterator[Path]:
+    """A temporary folder next to ``out``, locked by this process, and removed at the end.
+
+    Folders that killed processes have left there are removed, too.
+
+    Args:
+        out: The output path; its parent folders are created.
+    """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    work = out.with_name(partial_name(out.name))
-    work.mkdir()
+    remove_partial(out.parent.absolute())
+    work = out.with_name(f'.{out.name[:200]}.{secrets.token_hex(4)}{PARTIAL}')
     try:
-        yield work / out.name
-        made = sorted(work.iterdir(), key=lambda path: path.name == out.name)
-        for path in made:
-            for item in (path, *path.rglob('*')):
-                _synchronize(item)
-            check_output(out.with_name(path.name))
+        work.mkdir()
+        with _locked_folder(work):
+            yield work
+    finally:
+        try:
+            with deferred():
+                shutil.rmtree(work, ignore_errors=True)
+        finally:  # of a signal just before it
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def publish(work: Path, out: str | os.PathLike) -> None:
+    """Move the files and folders in ``work`` next to ``out``, and the one of its name last.
+
+    Raises:
+        UserError: If a folder with the name of one of them exists.
+    """
+    out = Path(out)
+    made = sorted(work.iterdir(), key=lambda path: path.name == out.name)
+    for path in made:
+        for item in (path, *path.rglob('*')):
+            _synchronize(item)
+        check_output(out.with_name(path.name))
+    with deferred():  # all of them
         for path in made:
             os.replace(path, out.with_name(path.name))
-        _synchronize(out.parent)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    _synchronize(out.parent)
 
 
 def write_file(path: str | os.PathLike, content: bytes | str) -> None:
@@ -163,21 +201,33 @@ def write_file(path: str | os.PathLike, content: bytes | str) -> None:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def partial_name(name: str) -> str:
-    """A unique temporary name for ``name``."""
-    return f'.{name[:200]}.{secrets.token_hex(4)}{PARTIAL}'
+def own_file(path: str | os.PathLike) -> Path:
+    """Replace a link by a copy, so that writing to ``path`` in place changes no other file.
 
+    For files that are appended to or that other packages write.
 
-def partial_path(path: Path) -> Path:
-    """A unique path next to ``path``, with its suffix, for results that outlive an interruption."""
-    return path.with_name(f'{path.stem}.partial-{secrets.token_hex(4)}{path.suffix}')
+    Returns:
+        The path.
+
+    Raises:
+        UserError: If it is a folder, a pipe, a device or a dead link.
+    """
+    path = check_output(path)
+    if path.is_symlink() or (path.exists() and path.stat().st_nlink > 1):
+        with atomic_output(path) as copy:
+            shutil.copy(path, copy)
+    return path
 
 
 _locks: set[int] = set()  # descriptors of the locks that this process holds
+_started = time.time()
 
 
-def _drop_inherited_locks() -> None:
+def _start_forked() -> None:
     """Release the parent's locks in a forked process, which may survive a parent that is killed."""
+    global _started
+    _started = time.time()
+    remove_partial.cache_clear()
     for descriptor in _locks:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, descriptor)  # not closed: its number must not be used again
@@ -185,7 +235,7 @@ def _drop_inherited_locks() -> None:
     _locks.clear()
 
 
-os.register_at_fork(after_in_child=_drop_inherited_locks)
+os.register_at_fork(after_in_child=_start_forked)
 
 
 @contextmanager
@@ -202,7 +252,7 @@ def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / '.mmeffvit-lock'
-    with path.open('a+') as lock:
+    with own_file(path).open('a+') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
@@ -221,10 +271,44 @@ def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
             _locks.discard(lock.fileno())
 
 
+@cache
 def remove_partial(folder: Path) -> None:
-    """Remove temporary files of killed writers in ``folder``; requires its lock."""
-    for path in folder.glob(f'.*{PARTIAL}'):
-        shutil.rmtree(path, ignore_errors=True)
+    """Remove temporary folders of killed processes in ``folder``, once per process.
+
+    They are older than this process and not locked: others may be in use.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if LEFT_OVER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                _remove_unused(Path(entry.path))
+
+
+def _remove_unused(folder: Path) -> None:
+    with suppress(OSError):  # of another user, or removed by another process
+        if folder.stat().st_mtime < _started:
+            with _locked_folder(folder) as is_locked:
+                if is_locked:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[bool]:
+    """Lock a folder; the system releases the lock when this process ends.
+
+    Yields:
+        False if another process holds it, or if the file system has no locks of folders.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    _locks.add(descriptor)
+    is_locked = False
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        yield is_locked
+    finally:
+        _locks.discard(descriptor)
+        os.close(descriptor)
 
 
 def _synchronize(path: Path) -> None:

@@ -1,10 +1,9 @@
 """Image files: decoded completely or rejected, and written atomically."""
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,13 +15,23 @@ from PIL import Image
 from mmeffvit.errors import UserError
 
 from .files import write_file
+from .image_formats import TooLargeError, open_image
 from .text import reason
 
-SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm')
+SUFFIXES = (
+    '.jpg', '.jpeg', '.jfif', '.jpe', '.png', '.bmp', '.webp', '.tif', '.tiff', '.ppm', '.pgm',
+    '.avif',
+)  # fmt: skip
 VIDEOS = ('.mp4', '.avi', '.mov', '.mkv', '.webm', '.m4v', '.mpg', '.mpeg')
 IRREGULAR = 'not a regular file, but a pipe, a device or a broken link'
 ORIENTATION = 0x0112  # the EXIF tag
 JPEG = ('JPEG', 'MPO')  # Pillow's formats
+JPEG_START, END = b'\xff\xd8', b'\xff\xd9'
+PNG_END = b'IEND'
+PART, TAIL = 4096, 16  # bytes of a file that are read; of its end
+MCU = 16  # rows of the largest blocks of a JPEG
+LOST_ROWS = 0.02  # part of the rows of a JPEG whose last bytes may be missing
+PARTLY = ('TIFF', 'GIF', 'AVIF')  # OpenCV decodes some forms, or none if it is older
 PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
 UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: unchanged; rotations by 90 degrees
@@ -33,7 +42,7 @@ class Unreadable(Exception):  # noqa: N818  a result, not an error of the progra
 
 
 def is_image(path: Path) -> bool:
-    """Whether the suffix is that of an image."""
+    """Whether the suffix belongs to an image."""
     return path.suffix.lower() in SUFFIXES
 
 
@@ -55,13 +64,13 @@ def read_image(path: str | Path) -> NDArray:
         cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
         raise UserError(f'{str(path)!r} cannot be read as an image: {cause}')
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                _check_orientation(image)
-        pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
+        with open_image(path) as image:
+            _check_orientation(image)
+        # as bytes: OpenCV crashes on a name that is not text
+        pixels = cv2.imread(os.fsencode(path), cv2.IMREAD_COLOR)
     except Exception as error:  # decoders raise various exceptions
-        raise UserError(f'{str(path)!r} cannot be read as an image: {reason(error)}') from error
+        cause = error if isinstance(error, ValueError) else reason(error)
+        raise UserError(f'{str(path)!r} cannot be read as an image: {cause}') from error
     if pixels is None:
         raise UserError(f'{str(path)!r} cannot be read as an image')
     return pixels
@@ -83,7 +92,7 @@ def read_size(path: Path) -> tuple[int, int]:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
-        _check_tiff(path, image)
+        _check_opencv(path, image)
         return _size_of(image)
 
 
@@ -92,16 +101,22 @@ def header_size(path: str | Path, formats: Sequence[str] | None = None) -> tuple
 
     Returns:
         None if it is not known, or the file has none of the ``formats``, if given.
+
+    Raises:
+        UserError: If it is too large.
     """
     try:
-        with Image.open(path, formats=formats) as image:
-            return _size_of(image)
+        with open_image(path) as image:
+            return _size_of(image) if not formats or image.format in formats else None
+    except TooLargeError as error:
+        raise UserError(f'{path} cannot be read: {error}') from error
     except Exception:  # it is reported when it is decoded
         return None
 
 
 def _is_rotated(image: Image.Image) -> bool:
-    return image.getexif().get(ORIENTATION) in ROTATED
+    # the others are not rotated, and a PNG would be decoded to find the tag
+    return image.format in JPEG and image.getexif().get(ORIENTATION) in ROTATED
 
 
 def _size_of(image: Image.Image) -> tuple[int, int]:
@@ -130,21 +145,78 @@ class ImageFacts:
     mode: str  # Pillow's: 'RGB', 'CMYK', 'P', ...
     bits: int  # per channel
     digest: bytes  # hash of the file
+    is_cut: bool = False  # whether its last bytes are missing
 
 
 def inspect(path: Path) -> ImageFacts:
-    """Decode an image completely, and describe it.
+    """Decode an image completely, and describe it; the last bytes of a JPEG may be missing.
 
     Raises:
         Unreadable: If it cannot be decoded completely.
     """
-    with _decoded(path) as image:
-        _check_tiff(path, image)
-        size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
-    content = path.read_bytes()
+    try:
+        with _decoded(path) as image:
+            _check_opencv(path, image)
+            return _facts_of(path, image)
+    except Unreadable:
+        if not is_cut_jpeg(path):
+            raise
+    with open_image(path) as image:  # the header alone
+        _check_orientation(image)
+        return replace(_facts_of(path, image), is_cut=True)
+
+
+def _facts_of(path: Path, image: Image.Image, content: bytes = b'') -> ImageFacts:
+    size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
+    content = content or path.read_bytes()
     # Pillow reads a PNG of 16 bits and several channels as one of 8, unlike its header
     deep = mode[0] in 'IF' or (content.startswith(PNG) and content[PNG_BITS] == 16)
     return ImageFacts(size, is_rotated, mode, 16 if deep else 8, blake2b(content).digest())
+
+
+def inspect_header(path: Path) -> ImageFacts:
+    """As :func:`inspect`, without decoding a JPEG or PNG that has an end; others are decoded.
+
+    The digest is that of some parts of the file and of its size.
+
+    Raises:
+        Unreadable: If it is no image, or cannot be decoded completely.
+    """
+    try:
+        if not is_regular(path):
+            return inspect(path)
+        with path.open('rb') as file:
+            size = os.fstat(file.fileno()).st_size
+            parts = [file.read(PART)]
+            for place in (size // 2, max(0, size - PART)):
+                file.seek(place)
+                parts.append(file.read(PART))
+        if any(mark in parts[-1][-TAIL:] for mark in (END, PNG_END)):
+            with open_image(path) as image:
+                if image.format in (*JPEG, 'PNG'):
+                    _check_orientation(image)
+                    return _facts_of(path, image, b''.join([*parts, str(size).encode()]))
+    except Exception:  # decoders raise various exceptions; it is reported when it is decoded
+        pass
+    return inspect(path)
+
+
+def is_cut_jpeg(path: Path) -> bool:
+    """Whether a JPEG lacks some of its last bytes only, so that OpenCV decodes nearly all rows.
+
+    Decoders fill what is missing with one color; in memory, OpenCV needs the mark of the end.
+    """
+    if not is_regular(path):
+        return False
+    content = path.read_bytes()
+    if not content.startswith(JPEG_START) or content.rstrip(b'\0').endswith(END):
+        return False
+    pixels = cv2.imdecode(np.frombuffer(content + END, np.uint8), cv2.IMREAD_COLOR)
+    if pixels is None:
+        return False
+    is_filled = (pixels == pixels[:, -1:]).all((1, 2))
+    num_rows = len(pixels) if is_filled.all() else int(np.argmin(is_filled[::-1]))
+    return num_rows <= max(MCU, LOST_ROWS * len(pixels))
 
 
 def read_colors(path: Path) -> NDArray:
@@ -157,10 +229,10 @@ def read_colors(path: Path) -> NDArray:
         return np.asarray(image.convert('RGB'))
 
 
-def _check_tiff(path: Path, image: Image.Image) -> None:
-    """Reject a TIFF that OpenCV, as used in training, cannot decode: the format has many forms."""
-    if image.format == 'TIFF' and cv2.imread(str(path)) is None:
-        raise ValueError('OpenCV cannot decode this TIFF: save it as a PNG')
+def _check_opencv(path: Path, image: Image.Image) -> None:
+    """Reject an image that OpenCV, as used in training, cannot decode."""
+    if image.format in PARTLY and cv2.imread(os.fsencode(path)) is None:
+        raise ValueError(f'OpenCV cannot decode this {image.format}: save it as a PNG')
 
 
 @contextmanager
@@ -168,7 +240,7 @@ def _decoded(path: Path) -> Iterator[Image.Image]:
     if not is_regular(path):
         raise Unreadable(f'{path} ({IRREGULAR if os.path.lexists(path) else "does not exist"})')
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             _check_orientation(image)
             image.load()  # it rotates a TIFF, and removes the tag
             yield image

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: end at once, by an exception, or after a step that must be completed."""
+"""Ctrl-C, SIGTERM and SIGHUP: end at once, by an exception, or after a step that must finish."""
 
 import os
 import signal
@@ -6,12 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # environment variable of processes whose parent prints that they were interrupted
 PARENT_REPORTS = 'MMEFFVIT_PARENT_REPORTS'
 HANDLERS: list[Callable[[int, FrameType | None], Any]] = []  # those of ``handled`` at work
@@ -19,7 +19,7 @@ REPEATED = 2.0  # seconds: torchrun forwards a signal that the terminal sends to
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised by Ctrl-C and SIGTERM, the signal ``number``, so that both have the same cleanup."""
+    """Raised by the signal ``number``, so that all have the same cleanup."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -33,13 +33,18 @@ def reports() -> bool:
 
 @contextmanager
 def handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Handle both signals by a function; outside of the main thread, they are unchanged."""
+    """Handle the signals by a function; outside of the main thread, they are unchanged.
+
+    So is SIGHUP where the caller ignores it, as ``nohup`` does.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     end_forked_by_sigterm()
     HANDLERS.append(handler)
-    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    numbers = SIGNALS[:-1] if is_ignored else SIGNALS
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
@@ -75,7 +80,8 @@ def end_forked_by_sigterm() -> None:
 def exit_at_once(number: int, frame: FrameType | None = None) -> None:
     """End during imports: there is nothing to clean up, and exceptions may be lost."""
     if reports():
-        os.write(sys.__stderr__.fileno(), b'interrupted\n')
+        with suppress(OSError):  # a terminal that was closed
+            os.write(sys.__stderr__.fileno(), b'interrupted\n')
     os._exit(128 + number)
 
 
@@ -116,7 +122,7 @@ def raise_lost() -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Let a step finish before Ctrl-C or SIGTERM ends the program.
+    """Let a step finish before a signal ends the program.
 
     For code in C++ and Rust, which an exception of Python can abort.
     """

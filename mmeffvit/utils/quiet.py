@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
+from .files import own_file
 from .messages import console
 
 
@@ -46,7 +47,7 @@ def output_to(path: Path) -> Iterator[None]:
     stays open for loggers that are created in the meantime; its folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open('a', buffering=1, errors='backslashreplace')
+    file = own_file(path).open('a', buffering=1, errors='backslashreplace')
     sys.stdout.flush()
     console.append((sys.stdout, sys.stderr))
     try:

@@ -17,7 +17,7 @@ MAX_CLASSES, SHOWN_CLASSES = 20, 12  # rows of a table, and of one that would ha
 
 def listed(values: Iterable[object], limit: int = 8) -> str:
     """The values separated by commas; a long list ends with the number of remaining values."""
-    texts = [str(value) for value in values]
+    texts = [escape(str(value)) for value in values]
     rest = f' and {len(texts) - limit} more' if len(texts) > limit else ''
     return ', '.join(texts[:limit]) + rest
 
@@ -78,8 +78,8 @@ def without_formulas() -> Iterator[None]:
 
 
 def escape(text: str) -> str:
-    """The text for a terminal, with escaped control characters, which file names may have."""
-    return ''.join(c if c.isprintable() or c == '\n' else repr(c)[1:-1] for c in text)
+    """The text for a line of a terminal, with escaped control characters, as in file names."""
+    return ''.join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def check_names(names: object, source: str) -> tuple[str, ...]:
@@ -109,6 +109,7 @@ def align(rows: Sequence[Sequence[str]], *, numbers: bool = True) -> list[str]:
     """
     if not rows:
         return []
+    rows = [list(map(escape, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = ['<', *('>' if numbers else '<' for _ in widths[1:])]
     layout = '  '.join(f'{{:{side}{width}}}' for side, width in zip(sides, widths, strict=True))
@@ -143,7 +144,7 @@ def markdown(
         numbers: Right-align all columns but the first, and pad all cells to the same width.
     """
     rule = ['---', *('---:' if numbers else '---' for _ in heading[1:])]
-    lines = [heading, rule, *rows]
+    lines = [heading, rule, *(list(map(escape, row)) for row in rows)]
     if numbers:
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         lines = [[c.ljust(w) for c, w in zip(line, widths, strict=True)] for line in lines]

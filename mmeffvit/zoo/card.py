@@ -41,14 +41,14 @@ def model_card(
 ) -> str:
     """The card of a model, with its own metrics in percent and those that its authors published.
 
-    ``license`` is that of the weights, None for that of the released ones; ``picture`` is the file
+    ``license`` is the weights' license, None for the released weights'; ``picture`` is the file
     name of an image next to the card.
     """
     source, published = model.published(of_weights=True)
     released = 'not stated'
     if model.license is not None:
         link = f'[{model.license["Name"]}]({model.license["URL"]})'
-        released = f'that of the released weights: {link}'
+        released = f'the license of the released weights: {link}'
     pipeline = PIPELINES[model.tasks[0]]
     if model.config is not None and 'classification' in model.tasks:
         pipeline = 'image-classification'

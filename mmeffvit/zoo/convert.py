@@ -7,16 +7,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mmeffvit.backbones import Backbone, families
-from mmeffvit.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
-from mmeffvit.checkpoints.identify import CLASSIFIER, nearest_variant
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.models import Backbone, families
+from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
+from mmeffvit.models.checkpoints.grids import grid_text, grids_in, with_grids
+from mmeffvit.models.checkpoints.heads import CLASSIFIER
 from mmeffvit.utils.files import atomic_output, write_file
 from mmeffvit.utils.text import counted, listed
 
+from .identify import describe, naming, nearest_variant
 from .metafile import read_models
 from .opener import find_source
 
@@ -90,17 +92,19 @@ def convert(
 
 
 def convert_model(checkpoint: Checkpoint) -> Conversion:
-    """A full model, fitted into that of its config."""
-    known = read_models().get(checkpoint.model)
+    """A full model, fitted into its config's model."""
+    found = describe(checkpoint.weights)
+    known = read_models().get(found)
     if known is None:
         raise CheckpointError(
-            f'{checkpoint} is {checkpoint.model}, and there is no config to compare it with: '
+            f'{checkpoint} is {found}, and there is no config to compare it with: '
             'load it with load_from, or give --backbone-only'
         )
     config = find_source(known.name, scopes=ALL).config
     with isolated(config.default_scope), torch.device('meta'):
         model = build_model(own_model_config(config))
-    return Conversion(known.name, None, *fit(model, checkpoint))
+    with naming():
+        return Conversion(known.name, None, *fit(model, checkpoint))
 
 
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
@@ -126,7 +130,7 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
         )
     report = load_into(module, open_checkpoint(source), prefix=prefix)
     state = module.state_dict()
-    tensors = {key: state[key] for key in report.loaded}
+    tensors = with_grids({key: state[key] for key in report.loaded}, grids_in(state))
     return Conversion(type(module).__name__, None, tensors, report)
 
 
@@ -140,12 +144,13 @@ def write(conversion: Conversion, out: Path) -> None:
         raise UserError(f'{str(out)!r} ends in {out.suffix!r}; choose one of {SUFFIXES}')
     if out.exists():
         raise UserError(f'{str(out)!r} exists; remove it or choose another name')
+    grids = grids_in(conversion.tensors)
     tensors = {key: value.contiguous() for key, value in conversion.tensors.items()}
     if out.suffix == '.safetensors':
         from safetensors.torch import save
 
         meta = {'format': 'pt', 'model': conversion.family, 'arch': conversion.arch or ''}
-        write_file(out, save(tensors, metadata=meta))
+        write_file(out, save(tensors, metadata=meta | grid_text(grids)))
         return
     with atomic_output(out) as partial:
-        torch.save({'state_dict': tensors}, partial)
+        torch.save({'state_dict': with_grids(tensors, grids)}, partial)

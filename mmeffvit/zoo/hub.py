@@ -5,7 +5,6 @@ of its own, since one of mmengine can call any function of any installed package
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -14,13 +13,14 @@ from typing import Any
 from mmengine.config import Config
 from torch import nn
 
-from mmeffvit.backbones import Backbone
-from mmeffvit.checkpoints import Checkpoint, open_checkpoint
-from mmeffvit.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.config.build import own_model_config
 from mmeffvit.config.datasets import eval_dataset, take_classes
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.models import Backbone
+from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.models.checkpoints.grids import grid_text, grids_in
+from mmeffvit.models.checkpoints.sources import HUB_FILES, fetch
 from mmeffvit.utils.files import check_output, read_json, write_file
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.schema import (
@@ -36,6 +36,7 @@ from mmeffvit.utils.text import first_line
 from mmeffvit.version import __version__
 
 from .card import model_card
+from .identify import describe
 from .metafile import find_model, read_models
 
 WEIGHTS, CONFIG, CARD = 'model.safetensors', 'config.json', 'README.md'
@@ -104,10 +105,10 @@ def save_pretrained(
 
     Args:
         model: A model from :func:`mmeffvit.get_model`, or a model of mmdet or mmseg whose ``cfg``
-            differs from one of our configs only in numbers, such as that of classes.
+            differs from one of our configs only in numbers, such as the number of classes.
         folder: Output folder, created if missing; the three files in it are replaced.
         metrics: Metrics of the model, in percent, by name: ``{'box AP': 21.2}``.
-        license: License of the weights; by default that of the released ones.
+        license: License of the weights; by default the released weights' license.
         picture: Image for the card, such as a visualization of a prediction.
 
     Returns:
@@ -126,17 +127,19 @@ def save_pretrained(
     known = find_model(content[KIND]['name'])
     classes = content[KIND].get('classes', ())
     card = model_card(known, classes, metrics or {}, license, picture and picture.name)
-    tensors = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+    state = model.state_dict()
+    tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+    meta = {'format': 'pt', 'model': known.name, **grid_text(grids_in(state))}
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        WEIGHTS: save(tensors, metadata={'format': 'pt', 'model': known.name}),
+        WEIGHTS: save(tensors, metadata=meta),
         CONFIG: json.dumps(content, indent=1),
         CARD: card,
     }
     for name, data in files.items():
         write_file(folder / name, data)
     if picture is not None and picture.resolve() != (folder / picture.name).resolve():
-        shutil.copyfile(picture, folder / picture.name)
+        write_file(folder / picture.name, picture.read_bytes())
     return folder
 
 
@@ -202,7 +205,7 @@ def describe_config(
 
 
 def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
-    """The one of our configs whose model differs from that of ``config`` only in numbers.
+    """The one of our configs whose model differs from ``config``'s only in numbers.
 
     Returns:
         Its name, and the numbers by dotted keys.
@@ -222,7 +225,7 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
             break
     if best is None:
         raise UserError(
-            f'the model of {config.filename} differs from those of all our configs in more than '
+            f'the model of {config.filename} differs from all our configs in more than '
             'numbers: share its config and a checkpoint instead'
         )
     return best
@@ -268,7 +271,7 @@ def config_of_saved(
 
 
 def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Check that numbers of a saved model have the type and the sign of those of its config."""
+    """Check that numbers of a saved model have the type and the sign that its config's have."""
     for key, value in numbers.items():
         own = known.get(key)
         floor = min(own, 0) if is_number(own) else 0
@@ -318,9 +321,10 @@ def read_folder(name: str) -> tuple[dict[str, Any], Path | Checkpoint]:
 
 def described_by_weights(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     """The model of a third-party repository, such as one of transformers, by its layout."""
-    if not checkpoint.release or checkpoint.model not in read_models():
+    found = describe(checkpoint.weights) if checkpoint.release else None
+    if found not in read_models():
         raise CheckpointError(
-            f'{name} is not a model saved by mmeffvit, and its weights are not those of a known '
+            f'{name} is not a model saved by mmeffvit, and its weights do not belong to a known '
             'detector or segmentor; for a backbone, get_model(BACKBONE, pretrained=ADDRESS)'
         )
-    return dict(name=checkpoint.model)
+    return dict(name=found)

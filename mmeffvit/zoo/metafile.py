@@ -15,7 +15,7 @@ from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.text import did_you_mean, listed
 
 if TYPE_CHECKING:
-    from mmeffvit.checkpoints.sources import Origin
+    from mmeffvit.models.checkpoints.sources import Origin
 
 OURS = 'ours'  # the source of numbers measured with this code
 ZOO = "authors' model zoo"
@@ -99,7 +99,7 @@ class Model:
         """The first source other than our own runs, and its metrics; empty if there is none.
 
         Args:
-            of_weights: Prefer the authors' model zoo, whose numbers are those of the weights.
+            of_weights: Prefer the authors' model zoo, whose numbers belong to the weights.
         """
         others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
         if of_weights:
@@ -215,7 +215,7 @@ def weights_of(config: str | Path) -> str:
 
 def find_origin(address: str) -> 'Origin | None':
     """What the metafile knows of the weights at an address; None if they are of no model."""
-    from mmeffvit.checkpoints.sources import Origin  # imports torch
+    from mmeffvit.models.checkpoints.sources import Origin  # imports torch
 
     place = repository_of(address)
     model = next((m for m in read_models().values() if repository_of(m.weights) == place), None)

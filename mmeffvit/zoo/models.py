@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import nn
 
-from mmeffvit.backbones import families
-from mmeffvit.checkpoints import Checkpoint
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
+from mmeffvit.models import families
+from mmeffvit.models.checkpoints import Checkpoint
 
 from .hub import config_of_saved, holds_model, read_folder
 from .metafile import Model, find_model
@@ -42,7 +42,8 @@ def get_model(
     Raises:
         UserError: If there is no such model (the message suggests names), it has no released
             weights, or an option does not fit.
-        mmeffvit.checkpoints.CheckpointError: If the weights cannot be found or read, or do not fit.
+        mmeffvit.models.checkpoints.CheckpointError: If the weights cannot be found or read, or do
+            not fit.
     """
     if is_folder(name):
         if pretrained or cfg_options or options:
@@ -61,7 +62,7 @@ def get_model(
     checkpoint = None
     if pretrained:
         checkpoint = source.open_weights(None if pretrained is True else pretrained)
-    return with_config(open_model(source, checkpoint, check=False, new_classes=True))
+    return with_config(open_model(source, checkpoint, new_classes=True))
 
 
 def get_backbone(
@@ -92,7 +93,7 @@ def get_saved(name: str) -> nn.Module:
         source = Source(name, config_of_saved(name, content, scopes=ALL), saved=weights)
     else:
         source = find_source(name, scopes=ALL)
-    return with_config(open_model(source, source.own, check=False))
+    return with_config(open_model(source, source.own))
 
 
 def with_config(opened: OpenModel) -> nn.Module:

@@ -1,7 +1,7 @@
 """Build a model from a config, a saved model or a run, and a checkpoint."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,13 @@ from mmengine.dataset import BaseDataset
 from mmengine.registry import DefaultScope
 from torch import nn
 
-from mmeffvit.backbones.base import log_report
-from mmeffvit.checkpoints import Checkpoint, load_into, open_checkpoint
-from mmeffvit.checks.run import check_classes, load_checked
 from mmeffvit.config.beside import assigned_values
 from mmeffvit.config.build import build_model, own_model_config, silenced
 from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import DENSE, load_config, open_config, own_configs
 from mmeffvit.errors import UserError
+from mmeffvit.models.backbone import log_report
+from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
 from mmeffvit.utils.schema import is_number
 
@@ -32,6 +31,7 @@ from .hub import (
     read_folder,
     values_in,
 )
+from .identify import naming
 from .metafile import read_models, weights_of
 from .runs import best_checkpoint, config_of, find_run, is_run
 
@@ -72,7 +72,11 @@ class Source:
 
 
 def find_source(
-    target: str, options: Mapping[str, Any] | None = None, scopes: Collection[str] = DENSE
+    target: str,
+    options: Mapping[str, Any] | None = None,
+    scopes: Collection[str] = DENSE,
+    *,
+    named: bool = True,
 ) -> Source:
     """Find a config by path or name, or the config of a saved model, a run or a checkpoint.
 
@@ -82,6 +86,8 @@ def find_source(
             model.
         options: Dotted keys and values that override the config's.
         scopes: Packages that it may be written for.
+        named: Whether the user named the target; a config that is named elsewhere may only set
+            values, like one that is found.
 
     Raises:
         UserError: If there is none, it is for another package, or the package does not work.
@@ -91,10 +97,11 @@ def find_source(
     if Path(target).suffix in CHECKPOINTS:
         return source_of_checkpoint(target, options or {}, scopes)
     if not is_folder(target):
-        return Source(target, open_config(target, options, scopes))
+        is_known = named or target in own_configs()
+        return Source(target, open_config(target, options, scopes, named=is_known))
     run = None if holds_model(target) else find_run(Path(target))
     if run is not None:
-        return Source(target, open_config(config_of(run), options, scopes), run=run)
+        return Source(target, open_config(config_of(run), options, scopes, named=False), run=run)
     content, weights = read_folder(target)
     return Source(target, config_of_saved(target, content, options, scopes), saved=weights)
 
@@ -111,6 +118,11 @@ def check_kind(target: str) -> None:
         raise UserError(f'{target!r} is {KINDS[suffix]}; give {HANDLES}')
 
 
+def is_exported(target: str) -> bool:
+    """Whether a target is an exported file, by its suffix."""
+    return KINDS.get(Path(target).suffix) == EXPORTED
+
+
 def holds_weights(target: str) -> bool:
     """Whether a target of the command line has weights of its own, so that none follow."""
     return Path(target).suffix in CHECKPOINTS or is_model(target)
@@ -119,14 +131,15 @@ def holds_weights(target: str) -> bool:
 def source_of_checkpoint(
     target: str, options: Mapping[str, Any], scopes: Collection[str]
 ) -> Source:
-    """The config next to a checkpoint of a run, else the one inside it, else that of its weights.
+    """The config next to a checkpoint of a run, else the one inside it, else its weights' config.
 
     The config inside is not executed, as it could be any program: it may only differ in numbers
     from one of ours.
     """
     folder = Path(target).parent
     if '://' not in target and is_run(folder):
-        return Source(target, open_config(config_of(folder), options, scopes), saved=Path(target))
+        config = open_config(config_of(folder), options, scopes, named=False)
+        return Source(target, config, saved=Path(target))
     checkpoint = open_checkpoint(target)
     values = assigned_values(checkpoint.meta.get('cfg'))
     if values is None:
@@ -167,7 +180,7 @@ def is_folder(name: str) -> bool:
 
 
 def is_model(name: str) -> bool:
-    """Whether a folder has a config and weights: that of a saved model, or of a run."""
+    """Whether a folder has a config and weights: a saved model, or a run."""
     return holds_model(name) or find_run(Path(name)) is not None
 
 
@@ -182,40 +195,46 @@ class OpenModel:
 
     @property
     def dataset_meta(self) -> dict[str, Any]:
-        """Classes and palette: those of the checkpoint, else those of the data."""
+        """Classes and palette of the checkpoint, else of the data."""
         saved = self.checkpoint.dataset_meta if self.checkpoint else {}
         return {**(getattr(self.dataset, 'metainfo', None) or {}), **saved}
 
 
+def build_source(source: Source) -> OpenModel:
+    """The model of a source, whose weights are not loaded or initialized yet, and its test data.
+
+    Raises:
+        UserError: If it cannot be built.
+    """
+    config = source.config
+    with DefaultScope.overwrite_default_scope(config.default_scope), silenced():
+        settings = eval_dataset(config)
+        dataset = build_unread(settings) if settings else None
+        model = build_model(own_model_config(config))
+    return OpenModel(model, config, None, dataset)
+
+
 def open_model(
-    source: Source, checkpoint: Checkpoint | None, *, check: bool = True, new_classes: bool = False
+    source: Source, checkpoint: Checkpoint | None, *, new_classes: bool = False
 ) -> OpenModel:
     """Build the model of a source and load a checkpoint; the default scope is unchanged.
 
     Args:
         source: See :func:`find_source`.
         checkpoint: See :meth:`Source.open_weights`; None leaves the initial weights.
-        check: Reject data and a checkpoint of other classes than the model's.
         new_classes: Randomly initialize layers for another number of classes.
 
     Raises:
-        UserError: If the model cannot be built, or classes differ.
+        UserError: If the model cannot be built.
         CheckpointError: If the weights do not fit.
     """
-    config = source.config
-    with DefaultScope.overwrite_default_scope(config.default_scope):
-        settings = eval_dataset(config)
-        with silenced():
-            dataset = build_unread(settings) if settings else None
-            model = build_model(own_model_config(config))
-        if check:
-            check_classes(model, dataset, 'test')
+    opened = build_source(source)
+    with DefaultScope.overwrite_default_scope(source.config.default_scope):
         if checkpoint is None:
             with silenced():
-                model.init_weights()
-        elif check:
-            load_checked(model, checkpoint, dataset)
+                opened.model.init_weights()
         else:
-            report = load_into(model, checkpoint, new_classes=new_classes)
+            with naming():
+                report = load_into(opened.model, checkpoint, new_classes=new_classes)
             log_report(report)
-    return OpenModel(model, config, checkpoint, dataset)
+    return replace(opened, checkpoint=checkpoint)

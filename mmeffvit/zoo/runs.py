@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mmengine.logging import print_log
 
-from mmeffvit.checkpoints import Checkpoint, open_checkpoint
-from mmeffvit.checkpoints.checkpoint import require_run
 from mmeffvit.config.beside import dumped_values
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.models.checkpoints.checkpoint import require_run
 from mmeffvit.utils.files import read_file
 
 

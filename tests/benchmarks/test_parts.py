@@ -20,7 +20,7 @@ from benchmarks.parts import PARTS
 from benchmarks.peers import SMALL, Variant, assert_same_maps, build_pair
 from mmeffvit.deploy.graphs.any_size import SUBCLASSES
 from mmeffvit.errors import UserError
-from mmeffvit.layers.attention import MIXERS
+from mmeffvit.models.mobile_attention.mixers import MIXERS
 
 QUICK = Settings(quick=True)
 SMALLEST = Variant('shvit', 's1', 64)

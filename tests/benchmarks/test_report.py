@@ -9,8 +9,11 @@ from benchmarks.deployed import PLOT, TOP1, points_of
 from benchmarks.parts import PARTS
 from benchmarks.report import write_report
 from benchmarks.store import Rows
-from mmeffvit.backbones import efficientformerv2, mobilevitv2, shvit, swiftformer
 from mmeffvit.errors import UserError
+from mmeffvit.models.efficientformerv2 import backbone as efficientformerv2
+from mmeffvit.models.mobilevitv2 import backbone as mobilevitv2
+from mmeffvit.models.shvit import backbone as shvit
+from mmeffvit.models.swiftformer import backbone as swiftformer
 
 MACHINE = {'cpu': 'a calculator', 'torch': '2'}
 WHEN = {'commit': 'abc1234', 'date': '2026-01-02T03:04:05+00:00', 'load': 0.5}

@@ -4,7 +4,7 @@ import cv2
 import pytest
 
 from mmeffvit.cli import demo
-from mmeffvit.datasets.shapes import ShapesSpec
+from mmeffvit.data.shapes import ShapesSpec
 
 
 @pytest.mark.slow

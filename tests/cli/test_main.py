@@ -33,6 +33,7 @@ def test_every_module_of_the_room_is_a_command():
         'main',
         'arguments',
         'console',
+        'finish',
         'output',
         'spellings',
     }

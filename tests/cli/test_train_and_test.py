@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmeffvit.checkpoints.read import read_content
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import read_content
 from tests.conftest import ROOT, run_command, run_command_here
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -95,6 +95,7 @@ def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
     assert_one_message(train(SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
     run = train(SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
     assert_one_message(run, 'mmeffvit.Swift')
+    assert_one_message(train(SHAPES, *work, *data, 'amp_dtype=bf16'), 'amp_dtype', "'bf16'")
     pretrained = 'model.backbone.init_cfg.'
     weights = [f'{pretrained}type=Pretrained', f'{pretrained}checkpoint=weights.pth']
     assert_one_message(train(SHAPES, *work, *data, *weights), 'weights.pth')
@@ -148,7 +149,7 @@ def test_unflipping_undoes_a_flip():
     from mmdet.structures import DetDataSample
     from mmengine.structures import InstanceData
 
-    from mmeffvit.detection.tta import unflip
+    from mmeffvit.models.detection.tta import unflip
 
     masks = torch.zeros(1, 6, 8, dtype=torch.bool)
     masks[0, 1:3, 0:2] = True

@@ -4,17 +4,17 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmeffvit.checks.config.check import check_config, faults_in
-from mmeffvit.complexity.count import count as complexity
+from mmeffvit.analysis.complexity.count import count as complexity
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
+from mmeffvit.train.checks.config import check_config, faults_in
 from mmeffvit.zoo import find_model, read_models
 from tests.configs.models import CLASSIFIERS, count, load
 from tests.conftest import ROOT, require_or_skip
 
 require_or_skip('mmpretrain')
 
-import mmeffvit.classification  # noqa: E402, F401
+import mmeffvit.models.classification  # noqa: E402, F401
 
 # thousands of parameters of the authors' models, with both heads where there are two
 OFFICIAL = {
@@ -48,7 +48,7 @@ def test_sizes_and_macs_are_those_of_the_model(name):
 
 
 def test_a_head_for_imagenet_21k_makes_the_model_as_large_as_the_paper_prints():
-    # table 10: 28.1 million for width 2.0, which only 10,450 classes give
+    # table 8: 28.1 million for width 2.0, which only 10,450 classes give
     assert round(find_model('classifier_mobilevitv2_200_imagenet21k').parameters / 1e6, 1) == 28.1
 
 

@@ -10,7 +10,7 @@ from mmengine.optim import build_optim_wrapper
 from mmengine.registry import init_default_scope
 from torch import nn
 
-from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.data.shapes import CLASSES
 from tests.configs.models import (
     CONFIGS,
     build,

@@ -6,10 +6,10 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from mmeffvit.backbones import families
-from mmeffvit.complexity.count import count as complexity
-from mmeffvit.complexity.forward import run_model
+from mmeffvit.analysis.complexity.count import count as complexity
+from mmeffvit.analysis.complexity.forward import run_model
 from mmeffvit.config.load import uses_mmpretrain
+from mmeffvit.models import families
 from mmeffvit.zoo import find_model, read_models
 from tests.configs.models import (
     ALL_CONFIGS,

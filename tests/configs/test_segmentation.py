@@ -5,7 +5,7 @@ import pytest
 import torch
 from mmengine.registry import init_default_scope
 
-from mmeffvit.checkpoints.read import read_content
+from mmeffvit.models.checkpoints.read import read_content
 from tests.configs.models import CONFIGS, build, load, one_of_each_head_and_family, train_step
 from tests.conftest import ROOT
 from tests.variants import sampled
@@ -163,8 +163,8 @@ def test_the_pipelines_read_ade20k(name, ade_shapes, monkeypatch):
 
 @pytest.mark.slow
 def test_a_run_on_ade20k_trains_averages_and_evaluates(ade_shapes, tmp_path):
-    from mmeffvit.engine.options import RunOptions
-    from mmeffvit.engine.train import train
+    from mmeffvit.train.engine.options import RunOptions
+    from mmeffvit.train.engine.train import train
 
     load_image, pack = dict(type='LoadImageFromFile'), dict(type='PackSegInputs')
     load_labels = dict(type='LoadAnnotations', reduce_zero_label=True)

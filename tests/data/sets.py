@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, draw_image, encode_mask
+from mmeffvit.data.shapes import CLASSES, ShapesSpec, draw_image, encode_mask
 
 SPEC = ShapesSpec(side=64, max_objects=3)
 COLORS = ((0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0))  # RGB, ground first

@@ -111,9 +111,6 @@ CASES = {
     'not a number': Case(
         write_yolo, lambda r: (r / LABELS).write_text('0 nan 0.5 0.1 0.1\n'),
         faults.LINE_BROKEN, r'train_0\.txt, line 1', 8),
-    'box without width': Case(
-        write_yolo, lambda r: (r / LABELS).write_text('0 0.5 0.5 0 0.2\n'),
-        faults.BOX_EMPTY, r'train_0\.txt, line 1', 8),
     'missing image, YOLO': Case(
         write_yolo, lambda r: (r / IMAGE).unlink(),
         faults.IMAGE_MISSING, r'the image of .*labels/train/train_0\.txt', 8),
@@ -175,7 +172,9 @@ CASES = {
         lambda r: edit_coco(r, lambda c: c['annotations'][0].update(category_id=77)),
         faults.CATEGORY_UNKNOWN, r'annotation 0', 8),
     'record without a box': Case(
-        write_roboflow, lambda r: edit_coco(r, lambda c: c['annotations'][0].pop('bbox')),
+        write_roboflow,
+        lambda r: edit_coco(r, lambda c: [c['annotations'][0].pop(k)
+                                          for k in ('bbox', 'segmentation')]),
         faults.RECORD_BROKEN, r'bbox None in annotations, id 0', 8),
     'XML with a wrong number': Case(
         write_voc, lambda r: replace(r / 'Annotations' / '0.xml', '<xmin>', '<xmin>x'),
@@ -232,6 +231,15 @@ def test_a_fault_is_named_with_its_place_and_fix_and_skipped_only_when_told(name
 
 
 NOTES = {
+    'one box without width': (
+        lambda r: append(r / LABELS, '0 0.5 0.5 0 0.2\n'),
+        faults.BOX_EMPTY, r'train_0\.txt, line \d.*'),
+    'a line twice': (
+        lambda r: append(r / LABELS, 2 * '0 0.5 0.5 0.1 0.2\n'),
+        faults.LINE_DUPLICATE, r'train_0\.txt, line \d.*'),
+    'a box two pixels outside': (
+        lambda r: append(r / LABELS, '0 0.5 0.5 0.1 1.06\n'),
+        faults.BOX_CLIPPED, r'train_0\.txt, line \d: .* 65\.\d in 64 x 64 pixels'),
     'empty labels': (
         lambda r: (r / LABELS).write_text(''), faults.WITHOUT_OBJECTS, r'train_0\.png'),
     'a category without objects': (

@@ -11,7 +11,7 @@ from mmdet.utils import register_all_modules
 from mmengine.registry import DATASETS
 
 from mmeffvit.data.prepare import PrepareOptions, prepare
-from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from tests.conftest import run_command_here

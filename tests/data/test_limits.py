@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,15 +12,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmeffvit.checks.data.detection import check_categories
 from mmeffvit.data import faults
-from mmeffvit.data.coco_file import CocoFile
 from mmeffvit.data.faults import Report
 from mmeffvit.data.files import images_below
+from mmeffvit.data.formats.coco_file import CocoFile
 from mmeffvit.data.prepare import PrepareOptions, held_out, prepare, read
 from mmeffvit.data.records import Object, Picture
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import Unreadable, inspect, read_image, read_labels, read_size
+from mmeffvit.train.checks.detection import check_categories
+from mmeffvit.utils.images import (
+    Unreadable,
+    inspect,
+    inspect_header,
+    read_image,
+    read_labels,
+    read_size,
+)
 from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
 
 MAPS = PrepareOptions(for_segmentor=True)
@@ -219,3 +227,42 @@ def test_the_reason_why_a_label_map_cannot_be_read_names_it_once(tmp_path):
     with pytest.raises(Unreadable) as caught:
         read_labels(path)
     assert str(caught.value) == f'{path} (its values are not integers)'
+
+
+def test_headers_of_large_datasets_tell_the_same_as_decoding(tmp_path):
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 255, (30, 40, 3), np.uint8)
+    for name in ('a.jpg', 'a.png', 'a.bmp', 'a.webp', 'a.tif'):
+        Image.fromarray(pixels).save(tmp_path / name)
+        whole, header = inspect(tmp_path / name), inspect_header(tmp_path / name)
+        assert replace(whole, digest=b'') == replace(header, digest=b''), name
+        assert header.digest != inspect_header(other(tmp_path / name, pixels)).digest
+    for name in ('a.png', 'a.bmp'):
+        path = tmp_path / name
+        path.write_bytes(path.read_bytes()[:900])
+        with pytest.raises(Unreadable):
+            inspect_header(path)
+    jpeg = tmp_path / 'a.jpg'
+    jpeg.write_bytes(jpeg.read_bytes()[:-20])
+    assert inspect_header(jpeg).is_cut
+    os.mkfifo(tmp_path / 'pipe.jpg')
+    for path in (tmp_path / 'pipe.jpg', tmp_path / 'gone.jpg'):
+        with pytest.raises(Unreadable):
+            inspect_header(path)
+
+
+def other(path: Path, pixels: np.ndarray) -> Path:
+    """A file of the same format with another pixel."""
+    found = path.with_stem('b')
+    Image.fromarray(pixels ^ 1).save(found)
+    return found
+
+
+def test_a_large_dataset_is_indexed_by_its_headers(tmp_path, monkeypatch):
+    root = write_yolo(tmp_path / 'data')
+    sound, _ = prepare(root, tmp_path / 'a', PrepareOptions())
+    monkeypatch.setattr('mmeffvit.data.check.MANY', 1)
+    data, _ = prepare(root, tmp_path / 'b', PrepareOptions())
+    for name in ('train.json', 'val.json'):
+        assert (tmp_path / 'a' / name).read_bytes() == (tmp_path / 'b' / name).read_bytes()
+    assert sound.findings.counts == data.findings.counts

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from mmeffvit.deploy.compare import Error, compare, expect_model
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
-from mmeffvit.deploy.onnx.metadata import config_metadata
-from mmeffvit.deploy.predictor.sessions import open_onnx
-from tests.backbones.parity import randomized
+from mmeffvit.deploy.graphs.metadata import config_metadata
+from mmeffvit.deploy.runtime.sessions import open_onnx
 from tests.configs.models import build, load
+from tests.models.parity import randomized
 
 CHANNELS = (16, 24, 32, 40)
 CLASSES = tuple('abcde')

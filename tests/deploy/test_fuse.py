@@ -9,14 +9,14 @@ from mmengine.registry import init_default_scope
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from mmeffvit.backbones.base import Backbone
 from mmeffvit.deploy import fuse
-from mmeffvit.layers.folding import absorb_affine
-from mmeffvit.layers.regularization import LayerScale
-from tests.backbones.parity import randomized
-from tests.backbones.test_contract import CASES, SMALLEST, TINY, build
+from mmeffvit.models.backbone import Backbone
+from mmeffvit.models.layers.folding import absorb_affine
+from mmeffvit.models.layers.regularization import LayerScale
 from tests.conftest import ROOT
 from tests.docs.pages import code_blocks
+from tests.models.parity import randomized
+from tests.models.test_contract import CASES, SMALLEST, TINY, build
 from tests.variants import sampled
 
 

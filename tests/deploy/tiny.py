@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mmeffvit.deploy.formats.onnx.write import export_backbone
 from mmeffvit.deploy.graphs.plain import BackboneGraph
-from mmeffvit.deploy.onnx.export import export_backbone
 from mmeffvit.registry import MODELS
-from tests.backbones.parity import randomized
 from tests.deploy.models import once_a_session
+from tests.models.parity import randomized
 
 SIZE = (64, 96)
 SWIFTFORMER = dict(

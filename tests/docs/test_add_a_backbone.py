@@ -6,8 +6,8 @@ import pytest
 from mmengine.registry import MODELS as ROOT_MODELS
 
 from mmeffvit.registry import MODELS
-from tests.backbones import test_contract as contract
 from tests.docs.pages import TUTORIALS, Workplace, code_blocks, lines_of_code, page_commands
+from tests.models import test_contract as contract
 
 PAGE = TUTORIALS / 'add_a_backbone.md'
 NAME = 'PlainNet'

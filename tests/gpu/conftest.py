@@ -7,7 +7,7 @@ import pytest
 import torch
 from mmengine.structures import instance_data
 
-from mmeffvit.operators import backend
+from mmeffvit.models.operators import backend
 from tests.gpu.stand_in import StandInTensor, stand_in
 
 Device = Callable[[], AbstractContextManager[torch.device]]

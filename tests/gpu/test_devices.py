@@ -7,22 +7,17 @@ import torch
 from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
-from mmeffvit.backbones import families
+from mmeffvit.analysis.attention import Canvas, record_attention
 from mmeffvit.deploy.compare import plain_outputs
 from mmeffvit.deploy.fuse import fuse
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.visualization.attention import Canvas, record_attention
-from tests.backbones.parity import randomized
-from tests.configs.models import (
-    batch_of,
-    build_as_trained,
-    load,
-    train_step,
-)
+from mmeffvit.models import families
+from tests.configs.models import batch_of, build_as_trained, load, train_step
 from tests.deploy import models as tiny_models
 from tests.gpu.conftest import Device
 from tests.gpu.stand_in import stand_in
 from tests.learning.cases import CASES
+from tests.models.parity import randomized
 from tests.variants import sampled
 
 HEADS = [case.config_name for case in CASES]
@@ -115,7 +110,7 @@ def test_the_graph_of_an_export_runs_as_on_the_cpu(name: str, device: Device):
 
 
 def test_a_classifier_with_a_teacher_trains_as_on_the_cpu(device: Device):
-    from tests.classification import models as classifiers  # it needs mmpretrain
+    from tests.models.classification import models as classifiers  # it needs mmpretrain
 
     model = without_dropout(classifiers.build(classifiers.tiny_student()))
     model.init_weights()

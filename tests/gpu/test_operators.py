@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from mmeffvit.operators import backend, functions
+from mmeffvit.models.operators import backend, functions
 from tests.gpu.conftest import Device
-from tests.operators import cases
-from tests.operators.conftest import MODULES
+from tests.models.operators import cases
+from tests.models.operators.conftest import MODULES
 
 COMPILED = json.loads(cases.RECORDED.read_text())
 

@@ -11,20 +11,20 @@ import torch
 from mmdet.structures import DetDataSample
 from mmseg.structures import SegDataSample
 
-from mmeffvit.checkpoints.read import read_content
+from mmeffvit.analysis.attention.run import visualize_attention
 from mmeffvit.deploy.compare import expect_graph
 from mmeffvit.deploy.export import Source
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.onnx.export import ExportOptions, export_graph
-from mmeffvit.deploy.predictor.predictor import ExportedPredictor
-from mmeffvit.deploy.profiling.run import ProfileOptions, profile_source
-from mmeffvit.finetuning.fit_batch import largest_batch
+from mmeffvit.deploy.profile.run import ProfileOptions, profile_source
+from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.inference.predictor import Predictor
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.folder.fit_batch import largest_batch
 from mmeffvit.utils.onnx import INSTALL, has_cuda
-from mmeffvit.visualization.attention.run import visualize_attention
 from tests.conftest import ROOT, run_command
 from tests.deploy import models
-from tests.engine.test_resume import TINY
+from tests.train.engine.test_resume import TINY
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 CONFIG = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -40,7 +40,7 @@ def tiny_config(tmp_path_factory) -> Path:
 def train(
     config: Path, out: Path, data: Path, *flags: object, kill_after: int = -1, epochs: int = 3
 ) -> CompletedProcess[str]:
-    env = {'PYTHONPATH': str(ROOT / 'tests' / 'engine'), 'KILL_AFTER': str(kill_after)}
+    env = {'PYTHONPATH': str(ROOT / 'tests' / 'train' / 'engine'), 'KILL_AFTER': str(kill_after)}
     command = ['train', config, '--work-dir', out, '--seed', 7, '--no-check', *flags]
     options = [f'data_root={data}/', f'train_cfg.max_epochs={epochs}']
     return run_command(*command, '--cfg-options', *options, env=env)
@@ -109,7 +109,7 @@ def test_more_processes_than_gpus_are_rejected(tiny_config, shapes, tmp_path):
 
 
 def test_the_batch_that_fits_is_found_on_the_gpu(tiny_config, shapes, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / 'tests' / 'engine')
+    monkeypatch.syspath_prepend(ROOT / 'tests' / 'train' / 'engine')
     config = tmp_path / 'config.py'
     config.write_text(f'_base_ = {str(tiny_config)!r}\ndata_root = {str(shapes) + "/"!r}\n')
     assert largest_batch(config, 4, 1, amp=True) == 4

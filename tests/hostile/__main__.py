@@ -18,9 +18,8 @@ import cv2
 import torch
 
 from tests.conftest import ROOT
-
-from .judge import Case, Verdict, judged, live_alone, table, with_controls
-from .world import World, build
+from tests.hostile.judge import Case, Verdict, judged, live_alone, table, with_controls
+from tests.hostile.world import World, build
 
 MODULES = (
     'pickles', 'checkpoints', 'archives', 'runs', 'data', 'folders', 'images', 'configs', 'outputs',
@@ -54,7 +53,7 @@ def import_all() -> None:
         'mmseg.visualization', 'safetensors.torch', 'huggingface_hub', 'onnxruntime.quantization',
     ]  # fmt: skip
     modules += [f'mmeffvit.cli.{path.stem}' for path in (ROOT / 'mmeffvit/cli').glob('*.py')]
-    modules += ['mmeffvit.zoo', 'mmeffvit.deploy.predictor.predictor']
+    modules += ['mmeffvit.zoo', 'mmeffvit.deploy.runtime.predictor']
     for name in modules:
         import_module(name)
     gc.collect()

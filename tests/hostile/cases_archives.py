@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from .commands import LOADERS, READERS, controls, in_each, open_checkpoint, put
-from .damage import with_bits, with_sizes
-from .judge import Case
-from .pickles import zipped
-from .world import World
+from tests.hostile.commands import LOADERS, READERS, controls, in_each, open_checkpoint, put
+from tests.hostile.damage import with_bits, with_sizes
+from tests.hostile.judge import Case
+from tests.hostile.pickles import zipped
+from tests.hostile.world import World
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .commands import (
+from tests.hostile.commands import (
     LOADERS,
     READERS,
     Door,
@@ -31,10 +31,10 @@ from .commands import (
     spelled,
     train,
 )  # fmt: skip
-from .damage import damaged_near, with_bits
-from .judge import Case
-from .pickles import BODIES, zipped
-from .world import World, dice
+from tests.hostile.damage import damaged_near, with_bits
+from tests.hostile.judge import Case
+from tests.hostile.pickles import BODIES, zipped
+from tests.hostile.world import World, dice
 
 MODEL = ('detector.py', 'shapes', 'images')  # what commands that build a model need
 

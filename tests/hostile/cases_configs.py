@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .commands import Door, command, controls, in_turn, needs, train
-from .damage import damaged
-from .judge import Case
-from .world import World, dice
+from tests.hostile.commands import Door, command, controls, in_turn, needs, train
+from tests.hostile.damage import damaged
+from tests.hostile.judge import Case
+from tests.hostile.world import World, dice
 
 DOORS = {
     'train': Door(

@@ -13,10 +13,10 @@ from typing import Any
 
 from PIL import Image
 
-from .commands import SMALL, Job, command, in_turn, needs, put, train
-from .damage import damaged, install_ghostscript, mutate_json, postscript
-from .judge import Case
-from .world import SIDE, TRAIN, VAL, XML, World, dice
+from tests.hostile.commands import SMALL, Job, command, in_turn, needs, put, train
+from tests.hostile.damage import damaged, install_ghostscript, mutate_json, postscript
+from tests.hostile.judge import Case
+from tests.hostile.world import SIDE, TRAIN, VAL, XML, World, dice
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:

@@ -8,26 +8,60 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.data.formats import writers
 from tests.data.sets import polygon_line, write_maps, write_roboflow, write_voc, write_yolo
+from tests.hostile.commands import Job, command, in_turn, put
+from tests.hostile.damage import damaged, install_ghostscript, postscript
+from tests.hostile.judge import CANARY, Case
+from tests.hostile.world import World, dice
 
-from .commands import Job, command, in_turn, put
-from .damage import damaged, install_ghostscript, postscript
-from .judge import CANARY, Case
-from .world import World, dice
+
+def tool(name: str) -> Callable[[Path], Path]:
+    """A writer of a format of labeling tools, which returns the folder."""
+
+    def write(root: Path) -> Path:
+        writers.WRITERS[name][0](root)
+        return root
+
+    return write
+
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
     'yolo': write_yolo,
     'coco': write_roboflow,
     'voc': partial(write_voc, lists=False),
     'masks': partial(write_maps, table='classes.txt'),
+    'labelme': tool('labelme'),
+    'cvat': tool('CVAT'),
+    'via': tool('VIA 2'),
+    'createml': tool('CreateML'),
+    'label-studio': tool('Label Studio'),
+    'supervisely': tool('Supervisely'),
+    'kitti': tool('KITTI'),
+    'csv': tool('CSV of TensorFlow'),
+    'darknet': tool('darknet'),
 }
 FIRST = {  # the annotations of an image
     'yolo': 'labels/train/train_0.txt',
     'coco': 'train/_annotations.coco.json',
     'voc': 'Annotations/0.xml',
     'masks': 'masks/0.png',
+    'labelme': '0.json',
+    'cvat': 'annotations.xml',
+    'via': 'via_project.json',
+    'createml': 'train/_annotations.createml.json',
+    'label-studio': 'project-1.json',
+    'supervisely': 'ds/ann/0.jpg.json',
+    'kitti': 'training/label_2/0.txt',
+    'csv': 'train_labels.csv',
+    'darknet': 'obj.data',
 }
-IMAGES = {'yolo': 'images', 'coco': 'train', 'voc': 'JPEGImages', 'masks': 'images'}
+IMAGES = {
+    'yolo': 'images', 'coco': 'train', 'voc': 'JPEGImages', 'masks': 'images', 'labelme': '.',
+    'cvat': 'images', 'via': '.', 'createml': 'train', 'label-studio': 'images',
+    'supervisely': 'ds/img', 'kitti': 'training/image_2', 'csv': 'images',
+    'darknet': 'obj_train_data',
+}  # fmt: skip
 RUNS = f'{{{{$X:"(\\\',open("{CANARY}","w"))#|Z}}}}'
 LEAKS = '{{$HOME:x}}'
 BOMB = ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))
@@ -117,7 +151,7 @@ def outside(kind: str, root: Path) -> None:
         content = json.loads(path.read_text())
         content['images'][0]['file_name'] = name
         path.write_text(json.dumps(content))
-    elif kind == 'voc':
+    elif kind == 'voc' or kind in ('labelme', 'cvat', 'via', 'createml', 'label-studio', 'csv'):
         path = root / FIRST[kind]
         path.write_text(path.read_text().replace('0.jpg', name))
     elif kind == 'yolo':

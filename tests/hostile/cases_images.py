@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from .commands import command, in_each, in_turn, needs, predict_exported, put, spelled
-from .damage import damaged, install_ghostscript, postscript
-from .judge import Case, Silent
-from .world import SIDE, World, dice
+from tests.hostile.commands import command, in_each, in_turn, needs, predict_exported, put, spelled
+from tests.hostile.damage import damaged, install_ghostscript, postscript
+from tests.hostile.judge import Case, Silent
+from tests.hostile.world import SIDE, World, dice
 
 READY = ('detector.py', 'shapes', 'run/epoch_2.pth', 'model.onnx')
 NONE = 'no image or video in in'

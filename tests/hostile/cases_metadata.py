@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .cases_models import DOORS as MODEL_DOORS
-from .cases_models import at_model, edited
-from .commands import Door, command, controls, in_turn, needs
-from .judge import Case
-from .world import METADATA, World, dice
+from tests.hostile.cases_models import DOORS as MODEL_DOORS
+from tests.hostile.cases_models import at_model, edited
+from tests.hostile.commands import Door, command, controls, in_turn, needs
+from tests.hostile.judge import Case
+from tests.hostile.world import METADATA, World, dice
 
 GROUP, READY = 'metadata', ('model.onnx', 'images')
 HUGE = '9' * 400  # an integer beyond floats

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .commands import Door, Job, command, controls, in_turn, needs, predict_exported
-from .damage import damaged, install_ghostscript, postscript
-from .judge import Case
-from .world import World, dice
+from tests.hostile.commands import Door, Job, command, controls, in_turn, needs, predict_exported
+from tests.hostile.damage import damaged, install_ghostscript, postscript
+from tests.hostile.judge import Case
+from tests.hostile.world import World, dice
 
 GROUP, READY = 'models', ('model.onnx', 'images')
 QUANTIZE = ('quantize', 'model.onnx', 'images', 'out.onnx', '--allow-slower')

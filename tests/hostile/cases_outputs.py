@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .commands import SMALL, Job, command, in_turn, needs, train
-from .judge import Case, Silent
-from .world import World
+from tests.hostile.commands import SMALL, Job, command, in_turn, needs, train
+from tests.hostile.judge import Case, Silent
+from tests.hostile.world import World
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
 PREDICT, TEST = ('predict', *BUILT, 'images'), ('test', *BUILT, '--work-dir')

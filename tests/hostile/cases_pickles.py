@@ -6,7 +6,7 @@ one, and a few to all.
 
 from collections.abc import Iterator
 
-from .commands import (
+from tests.hostile.commands import (
     LOADERS,
     READERS,
     Door,
@@ -18,9 +18,9 @@ from .commands import (
     put,
     read_predictions,
 )  # fmt: skip
-from .judge import Case
-from .pickles import BODIES, FORMATS, HARMLESS, write_others
-from .world import World
+from tests.hostile.judge import Case
+from tests.hostile.pickles import BODIES, FORMATS, HARMLESS, write_others
+from tests.hostile.world import World
 
 GROUP = 'pickles'
 TO_ALL = ('os.system', 'getattr of a history', 'state of a copied dtype')

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .cases_pickles import PREDICTIONS
-from .commands import Door, command, controls, in_each, in_turn, needs
-from .damage import damaged, mutate_json
-from .judge import Case
-from .world import World, dice
+from tests.hostile.cases_pickles import PREDICTIONS
+from tests.hostile.commands import Door, command, controls, in_each, in_turn, needs
+from tests.hostile.damage import damaged, mutate_json
+from tests.hostile.judge import Case
+from tests.hostile.world import World, dice
 
 GROUP = 'results'
 READY = ('detector.py', 'shapes', 'run', 'found.pkl', 'found.json', 'found.images.json')

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from mmengine.config import Config
 
-from .commands import Door, command, in_turn, needs, read_content
-from .judge import CANARY, Case
-from .world import World
+from tests.hostile.commands import Door, command, in_turn, needs, read_content
+from tests.hostile.judge import CANARY, Case
+from tests.hostile.world import World
 
 GROUP = 'runs'
 PROGRAM = dict(type='os.system', command=f'touch {CANARY}')

@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from tests.data.sets import write_yolo
-
-from .commands import command, needs
-from .judge import Case, Silent, snapshot
-from .world import World, dice
+from tests.hostile.commands import command, needs
+from tests.hostile.judge import Case, Silent, snapshot
+from tests.hostile.world import World, dice
 
 # what a run prints, or seconds after its start
 STAGES: dict[str, str | float] = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .judge import Case, Silent
-from .world import World
+from tests.hostile.judge import Case, Silent
+from tests.hostile.world import World
 
 Job = Callable[[Path], Any]
 SMALL = ('train_cfg.max_epochs=1',)
@@ -32,14 +32,14 @@ def train(*options: str, config: str = 'detector.py', arguments: tuple[object, .
 
 
 def read_content(path: str | Path) -> Any:
-    from mmeffvit.checkpoints.read import read_content
+    from mmeffvit.models.checkpoints.read import read_content
 
     return read_content(path)
 
 
 def open_checkpoint(name: str) -> Job:
     def job(folder: Path) -> None:
-        from mmeffvit.checkpoints import open_checkpoint
+        from mmeffvit.models.checkpoints import open_checkpoint
 
         print(len(open_checkpoint(name).weights), 'tensors')
 
@@ -57,7 +57,7 @@ def read_as_mmengine(name: str) -> Job:
 
 def read_predictions(name: str) -> Job:
     def job(folder: Path) -> None:
-        from mmeffvit.checkpoints.safe_globals import read_pickle
+        from mmeffvit.models.checkpoints.safe_globals import read_pickle
 
         print(type(read_pickle(name)), 'is loaded')
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .judge import CANARY, PROGRAMS
+from tests.hostile.judge import CANARY, PROGRAMS
 
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1e308, float('nan'), 2**63, 10**400, '', 'x', '../../x', '\x00', '\x1b[2J',

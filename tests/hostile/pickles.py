@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from .judge import CANARY
+from tests.hostile.judge import CANARY
 
 START, END = b'\x80\x02', b'.'
 

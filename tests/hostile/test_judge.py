@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.errors import UserError
-
-from .commands import command
-from .judge import CANARY, OUTCOMES, Case, Silent, run_cases, table
+from tests.hostile.commands import command
+from tests.hostile.judge import CANARY, OUTCOMES, Case, Silent, run_cases, table
 
 
 class Payload:

@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 import torch
 from PIL import Image
-
-from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
-from tests.conftest import ROOT
 from tests.evaluation.small import save_segmentor
+
+from mmeffvit.data.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
+from tests.conftest import ROOT
 
 SIDE = 64
 TRAIN = 'annotations/instances_train2017.json'
@@ -160,7 +160,7 @@ def write_backbone(folder: Path) -> None:
     """Weights of a released variant, as a torch file, in the old format, and as safetensors."""
     from safetensors.torch import save_file
 
-    from mmeffvit.backbones import SwiftFormer
+    from mmeffvit.models import SwiftFormer
 
     torch.manual_seed(0)
     state = {key: value.half() for key, value in SwiftFormer('xs').state_dict().items()

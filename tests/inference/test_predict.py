@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shutil
+import struct
 import sys
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from mmeffvit.inference.writers import LabelMapWriter
 from tests.conftest import run_command_here
 from tests.inference.untrained import FEW, Untrained, save_untrained
 from tests.learning.cases import CASES
+from tests.utils.odd_images import POSTSCRIPT, fake_ghostscript, jpeg_of, stated_size
 
 BY_HEAD = {case.head: case for case in CASES}
 DETECTORS = [case.head for case in CASES if case.data == 'shapes']
@@ -286,6 +288,32 @@ def test_a_video_that_ends_early_is_reported(untrained, tmp_path, capsys):
     assert 'it should have 8 frames but ends after' in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings('ignore::PIL.Image.DecompressionBombWarning')
+def test_postscript_and_large_files_are_skipped_and_named(
+    untrained, shapes, tmp_path, capsys, monkeypatch
+):
+    called = fake_ghostscript(tmp_path, monkeypatch)
+    photos = tmp_path / 'photos'
+    photos.mkdir()
+    shutil.copy(shapes / 'val2017/000000.png', photos / 'good.png')
+    for number, content in enumerate(POSTSCRIPT.values()):
+        (photos / f'{number}.jpg').write_bytes(content)
+    (photos / 'large.png').write_bytes(jpeg_of(20_000, 8_000))
+    clip = photos / 'large.avi'
+    video = cv2.VideoWriter(str(clip), cv2.VideoWriter_fourcc(*'MJPG'), 10, (96, 64))
+    video.write(np.zeros((64, 96, 3), np.uint8))
+    video.release()
+    header = struct.pack('<II', 96, 64), struct.pack('<II', 20_000, 8_000)
+    clip.write_bytes(stated_size(clip.read_bytes().replace(*header), 20_000, 8_000))
+    assert run(untrained('RetinaNet'), photos, pictures=tmp_path / 'pictures') == 5
+    skipped = capsys.readouterr().err
+    assert skipped.count('it is PostScript (EPS), not JPEG, PNG') == 2
+    assert skipped.count('it is IPTC, not JPEG, PNG') == 1
+    assert skipped.count('(20,000 x 8,000 pixels) exceeds the limit of 134,217,728 pixels') == 2
+    assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']
+    assert not called.exists()
+
+
 def test_an_invalid_annotation_file_gives_consecutive_ids(untrained, shapes, tmp_path, capsys):
     (tmp_path / 'broken.json').write_text('[' * 100_000)
     other = {'test_dataloader.dataset.ann_file': str(tmp_path / 'broken.json')}
@@ -296,7 +324,9 @@ def test_an_invalid_annotation_file_gives_consecutive_ids(untrained, shapes, tmp
     assert 'nested too deeply' in printed
 
 
-def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, monkeypatch):
+def test_an_interruption_leaves_finished_pictures_and_no_unfinished_file(
+    untrained, shapes, tmp_path, monkeypatch
+):
     predict_batch, calls = Predictor.predict, []
 
     def interrupted(self: Predictor, batch: list) -> list:
@@ -306,12 +336,13 @@ def test_finished_results_survive_an_interruption(untrained, shapes, tmp_path, m
         return predict_batch(self, batch)
 
     monkeypatch.setattr(Predictor, 'predict', interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run(untrained('RetinaNet'), shapes / 'val2017', out=tmp_path / 'found.json')
-    assert not (tmp_path / 'found.json').exists()
-    (partial,) = tmp_path.glob('found.partial-*.json')
-    found = json.loads(partial.read_text())
-    assert {row['image_id'] for row in found} == {0, 1}
+    clip = write_video(tmp_path / 'clip.mp4', 4)
+    options = dict(out=tmp_path / 'found.json', pictures=tmp_path / 'pictures')
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(untrained('RetinaNet'), shapes / 'val2017/000000.png', clip, **options)
+    assert caught.value.__notes__ == [f'2 images done: visualizations in {tmp_path / "pictures"}']
+    assert {path.name for path in tmp_path.iterdir()} == {'clip.mp4', 'pictures'}
+    assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['000000.png']
 
 
 @pytest.mark.parametrize(('offset', 'highest', 'kind'), [(0, 2, np.uint8), (1, 300, np.uint16)])

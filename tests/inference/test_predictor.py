@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.registry import init_default_scope
+from PIL import Image
 
 import mmeffvit
 from mmeffvit.config.build import build_model, own_model_config
@@ -83,7 +84,7 @@ def test_a_segmentor_gives_a_class_for_every_pixel(segmentor, photos):
     ('inputs', 'options', 'message'),
     [
         ('gone.png', {}, "'gone.png' does not exist"),
-        (np.zeros((4, 4), np.uint8), {}, r'of shape \(4, 4\); give'),
+        (np.zeros((4, 4, 5), np.uint8), {}, r'of shape \(4, 4, 5\); give'),
         (np.zeros((4, 4, 3)), {}, r'an image is float64'),
         (np.zeros((0, 4, 3), np.uint8), {}, r'of shape \(0, 4, 3\); give'),
         ([np.zeros((4, 4, 3), np.uint8), None], {}, 'of type NoneType'),
@@ -98,6 +99,17 @@ def test_a_segmentor_gives_a_class_for_every_pixel(segmentor, photos):
 def test_bad_inputs_are_reported(detector, inputs, options, message):
     with pytest.raises(UserError, match=message):
         detector(inputs, **options)
+
+
+def test_pillow_images_gray_and_alpha_are_taken_as_such_files_are(segmentor, tmp_path):
+    rng = np.random.default_rng(0)
+    gray, color = (rng.integers(0, 255, (40, 50, *c), np.uint8) for c in ((), (4,)))
+    for kind, array in (('gray', gray), ('alpha', color)):
+        path = tmp_path / f'{kind}.png'
+        cv2.imwrite(str(path), array)
+        true = segmentor(path).labels
+        for image in (array, Image.open(path)):
+            assert (segmentor(image).labels == true).all(), kind
 
 
 def test_an_image_that_cannot_be_read_is_an_error(detector, photos, tmp_path):

@@ -11,7 +11,7 @@ from mmengine.registry import init_default_scope
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.datasets import build_unread, eval_dataset
 from mmeffvit.config.load import load_config
-from mmeffvit.datasets.shapes import CLASSES
+from mmeffvit.data.shapes import CLASSES
 from tests.conftest import ROOT
 from tests.learning.overfit import Case
 

@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate
-from mmeffvit.engine.options import RunOptions
-from mmeffvit.engine.train import train
+from mmeffvit.data.shapes import CLASSES, ShapesSpec, generate
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.train import train
 from tests.conftest import ROOT
 from tests.learning.overfit import schedule
 

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.datasets.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
-from mmeffvit.engine.options import RunOptions
-from mmeffvit.engine.train import train
+from mmeffvit.data.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.train import train
 from tests.conftest import ROOT
 
 WARM_UP = (

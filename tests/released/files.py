@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.checkpoints import Checkpoint
-from mmeffvit.checkpoints.checkpoint import remap
+from mmeffvit.models.checkpoints import Checkpoint
+from mmeffvit.models.checkpoints.checkpoint import remap
 
 
 def with_random_weights(network: nn.Module) -> nn.Module:

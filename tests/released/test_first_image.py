@@ -10,9 +10,9 @@ from mmdet.datasets import CocoDataset
 from mmseg.datasets import ADE20KDataset
 
 import mmeffvit
-from mmeffvit.checkpoints.sources import place_of
 from mmeffvit.inference.predictor import Result
 from mmeffvit.inference.results import LabelMap
+from mmeffvit.models.checkpoints.sources import place_of
 from mmeffvit.zoo import find_model
 from tests.conftest import SHARED
 from tests.released import cvnets, efficientformerv2, files, shvit

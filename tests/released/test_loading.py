@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmeffvit.checkpoints import Checkpoint, CheckpointError, fit, load_into, open_checkpoint
-from mmeffvit.checks.run import load_checked
-from mmeffvit.engine.options import RunOptions
-from mmeffvit.engine.train import train
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints import Checkpoint, CheckpointError, fit, load_into, open_checkpoint
+from mmeffvit.train.checks.run import load_checked
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.train import train
+from mmeffvit.zoo.identify import naming
 from tests.configs.models import build_empty
 from tests.conftest import ROOT, run_command_here
 from tests.released import cvnets, efficientformerv2, files, shvit
@@ -45,7 +46,7 @@ def ssd(tmp_path_factory) -> Path:
 )
 def test_a_file_of_another_width_data_set_or_head_is_rejected(file, config, complaint):
     message = rf'^x\.pt is {file} in the cvnets layout and does not fit the model.*{complaint}'
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=message), naming():
         fit(build_empty(config), release_of(file))
 
 
@@ -149,7 +150,7 @@ def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
 
 
 def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tmp_path):
-    from mmeffvit.datasets.shapes import CLASSES
+    from mmeffvit.data.shapes import CLASSES
 
     options = {
         'data_root': str(shapes), 'load_from': str(ssd),

@@ -11,9 +11,10 @@ from mmseg.datasets import ADE20KDataset
 from torch import Tensor, nn
 
 import mmeffvit
-from mmeffvit.checkpoints import fit
 from mmeffvit.inference.model import run_model
 from mmeffvit.inference.predictor import Predictor
+from mmeffvit.models.checkpoints import fit
+from mmeffvit.zoo.identify import describe
 from tests.configs.models import build_empty
 from tests.conftest import ROOT
 from tests.released import cvnets, efficientformerv2, files, shvit
@@ -36,7 +37,7 @@ def test_every_file_of_cvnets_fits_its_config_tensor_by_tensor(release):
     size = sum(value.numel() * value.element_size() for value in theirs.values())
     assert size / 1e6 == pytest.approx(release.megabytes, abs=0.06)  # as listed, to one digit
     checkpoint = files.checkpoint_of(theirs)
-    assert checkpoint.model == release.config
+    assert describe(checkpoint.weights) == release.config
     assert checkpoint.release.layout == 'cvnets'
     ours = build_empty(release.config).state_dict()
     assert shapes(checkpoint.weights) == shapes(ours)
@@ -48,7 +49,7 @@ def test_the_detectors_of_shvit_fit_their_configs_tensor_by_tensor(name):
         theirs = SHVITS[name]().state_dict()
     assert len(theirs) == {'retinanet_shvit_s4': 666, 'maskrcnn_shvit_s4': 674}[name]
     checkpoint = files.checkpoint_of(theirs)
-    assert (checkpoint.model, checkpoint.release.ignored) == (name, ())
+    assert (describe(checkpoint.weights), checkpoint.release.ignored) == (name, ())
     assert shapes(checkpoint.weights) == shapes(build_empty(name).state_dict())
 
 
@@ -59,7 +60,7 @@ def test_the_models_of_efficientformerv2_fit_their_configs_tensor_by_tensor(name
     if 's2' in name:  # as listed with the facts of the releases
         assert len(theirs) == (1114 if name.startswith('maskrcnn') else 1132)
     checkpoint = files.checkpoint_of(theirs)
-    assert checkpoint.model == name
+    assert describe(checkpoint.weights) == name
     assert len(checkpoint.release.ignored) == (27 if 's2' in name else 39)
     ours = build_empty(name)
     assert shapes(fit(ours, checkpoint)[0]) == shapes(ours.state_dict())

@@ -17,13 +17,13 @@ from mmeffvit import (
     push_to_hub,
     save_pretrained,
 )
-from mmeffvit.backbones import Backbone, SHViT, SwiftFormer, families
-from mmeffvit.checkpoints import Checkpoint, CheckpointError, open_checkpoint
 from mmeffvit.deploy import fuse
 from mmeffvit.errors import UserError
 from mmeffvit.inference.results import ClassScores, Detections, LabelMap
-from mmeffvit.layers.attention import SeparableSelfAttention
-from mmeffvit.necks import TransposedFPN
+from mmeffvit.models import Backbone, SHViT, SwiftFormer, families
+from mmeffvit.models.checkpoints import Checkpoint, CheckpointError, open_checkpoint
+from mmeffvit.models.mobilevitv2.attention import SeparableSelfAttention
+from mmeffvit.models.necks import TransposedFPN
 from mmeffvit.zoo import Model, find_model
 
 assert_type(mmeffvit.__version__, str)

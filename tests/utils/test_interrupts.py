@@ -52,6 +52,21 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_signal_becomes_an_exception(number):
+    with pytest.raises(Interrupted) as caught, handled(Raiser()):
+        signal.raise_signal(number)
+    assert caught.value.number == number
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+def test_a_closed_terminal_is_ignored_after_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with handled(Raiser()):
+        signal.raise_signal(signal.SIGHUP)
+    assert signal.signal(signal.SIGHUP, before) == signal.SIG_IGN
+
+
 class Finalized:
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGTERM)

@@ -4,13 +4,13 @@ import pytest
 import torch
 from mmengine.registry import MODELS
 
-from mmeffvit.backbones import MobileViTv2
-from mmeffvit.checkpoints import CheckpointError, open_checkpoint
 from mmeffvit.errors import UserError
+from mmeffvit.models import MobileViTv2
+from mmeffvit.models.checkpoints import CheckpointError, open_checkpoint
 from mmeffvit.zoo.convert import convert, write
-from tests.backbones.parity import randomized
-from tests.checkpoints.spelling import official_keys
 from tests.conftest import run_command_here
+from tests.models.checkpoints.spelling import official_keys
+from tests.models.parity import randomized
 
 CASES = [
     ('swiftformer', 'xs', 'SwiftFormer'),

@@ -12,9 +12,9 @@ from mmengine.registry import DefaultScope
 from torch import nn
 
 import mmeffvit
-from mmeffvit.checkpoints.read import read_content
 from mmeffvit.config.load import own_configs
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.zoo import hub
 from mmeffvit.zoo.opener import find_source
 from tests.conftest import run_command_here, run_python
@@ -103,7 +103,7 @@ def test_the_predictor_takes_a_saved_folder(detector, saved, tmp_path):
 
 
 def test_the_tools_take_a_saved_folder(shapes, tmp_path):
-    from mmeffvit.datasets.shapes import CLASSES
+    from mmeffvit.data.shapes import CLASSES
 
     model = mmeffvit.get_model(SSD, cfg_options={'model.bbox_head.num_classes': len(CLASSES)})
     model.dataset_meta = dict(classes=CLASSES)
@@ -292,7 +292,7 @@ settings = dict(type='Pretrained', checkpoint='hf://timm/swiftformer_xs.dist_in1
 for number in range(2):
     print('load', number, flush=True)
     mmeffvit.get_model('swiftformer_xs', pretrained=True)
-    mmeffvit.backbones.SwiftFormer('xs', init_cfg=settings).init_weights()
+    mmeffvit.models.SwiftFormer('xs', init_cfg=settings).init_weights()
 for name in ('me/gone', 'm e/gone'):
     try:
         mmeffvit.get_model('hf://' + name)

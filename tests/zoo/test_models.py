@@ -15,14 +15,14 @@ import pytest
 import torch
 
 import mmeffvit
-from mmeffvit.backbones import SwiftFormer
-from mmeffvit.checkpoints.read import read_content
+from mmeffvit.analysis.attention.run import visualize_attention
 from mmeffvit.cli.export import make_parser as export_parser
 from mmeffvit.cli.main import main
 from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
-from mmeffvit.finetuning import base
-from mmeffvit.visualization.attention.run import visualize_attention
+from mmeffvit.models import SwiftFormer
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.folder import base
 from mmeffvit.zoo import metafile, read_models
 from tests.conftest import ROOT, run_command_here, run_python
 from tests.data.sets import write_yolo

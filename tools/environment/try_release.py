@@ -17,7 +17,7 @@ DEMONSTRATION = """
 from pathlib import Path
 from mmeffvit import resource_dir
 from mmeffvit.cli.demo import run_demo
-from mmeffvit.datasets.shapes import ShapesSpec
+from mmeffvit.data.shapes import ShapesSpec
 assert Path.cwd() in resource_dir('configs').parents, 'not the installed package'
 spec = ShapesSpec(num_train=16, num_val=12, side=64, max_objects=3)
 run_demo(Path('demo'), spec=spec, epochs=1)

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.backbones.mobilevitv2 import MobileViTv2Block
-from mmeffvit.layers.attention import LocalGlobalAttention
+from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention
+from mmeffvit.models.mobilevitv2.backbone import MobileViTv2Block
 
 
 class AnySizeMobileViTv2Block(MobileViTv2Block):

@@ -106,7 +106,7 @@ class Graph(nn.Module):
 
     Args:
         network: A model of mmdet or mmseg, or a backbone of ours; a fused copy of it is exported.
-        preprocessing: Preprocessing of the image; by default that of the model.
+        preprocessing: Preprocessing of the image; by default the model's.
 
     Shape:
         images (B, 3, H, W), float32, RGB from 0 to 255, sides of at least 32 pixels -> the outputs

@@ -15,7 +15,7 @@ class BackboneGraph(Graph):
 
     Args:
         backbone: A backbone of ours, not fused.
-        preprocessing: Preprocessing of the image; by default that of the released weights.
+        preprocessing: Preprocessing of the image; by default the released weights'.
 
     Shape:
         images (B, 3, H, W) -> maps (B, C, H', W'), named after their strides, and their stages

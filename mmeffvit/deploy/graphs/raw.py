@@ -50,11 +50,11 @@ class RawBoxes(RawGraph):
 
     Shape:
         images (1, 3, H, W) -> boxes (1, N, 4): left, top, right and bottom in pixels of the images,
-        outside of which those of SSDLite may end; scores (1, N, classes), in [0, 1].
+        outside of which boxes of SSDLite may end; scores (1, N, classes), in [0, 1].
     """
 
     output_names = ('boxes', 'scores')
-    remaining = 'its boxes are those of all priors, before NMS'
+    remaining = 'it returns the boxes of all priors, before NMS'
 
     def __init__(self, graph: DenseGraph, size: tuple[int, int]) -> None:
         super().__init__(graph)

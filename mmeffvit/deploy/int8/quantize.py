@@ -12,22 +12,22 @@ from typing import TypeVar
 
 from numpy.typing import NDArray
 
+from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import METRIC, OBJECTS, agreement
-from mmeffvit.deploy.predictor.metadata import parse_metadata
-from mmeffvit.deploy.predictor.resizing import check_size, reader_of
-from mmeffvit.deploy.predictor.sessions import open_model, readable
-from mmeffvit.deploy.runtimes.openvino import convert_onnx
+from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer
+from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
+from mmeffvit.deploy.formats.openvino import quantize as openvino
+from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
+from mmeffvit.deploy.formats.openvino.write import convert_onnx
+from mmeffvit.deploy.runtime.metadata import parse_metadata
+from mmeffvit.deploy.runtime.resizing import check_size, reader_of
+from mmeffvit.deploy.runtime.sessions import open_model, readable
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import find_images
 from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import align, counted
 
-from . import openvino
-from .litert import LiteRTQuantizer
-from .onnxruntime import OnnxQuantizer
-from .openvino import OpenVINOQuantizer
 from .trials import Attempt, Trial, agrees, choose, milliseconds
 
 HELD_OUT = 32  # maximum number of images for the comparison
@@ -101,7 +101,7 @@ def quantize(
         exclude: 'auto' keeps the most sensitive layers in float where that is needed to agree,
             'none' keeps none; otherwise names of layers to keep in float.
         score_thr: Objects of the float file with a lower score are not compared.
-        size: Height and width of the images; by default that of the file.
+        size: Height and width of the images; by default the file's.
         min_agreement: Minimum agreement, by default :data:`.trials.MINIMA`: the fraction of
             matched objects or of equal pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.
@@ -260,7 +260,7 @@ def attempts(quantizer: Quantizer, exclude: Sequence[str]) -> Iterator[Attempt]:
     """Models to try, each made on first use.
 
     Raises:
-        UserError: If a name is not that of a layer that can be quantized.
+        UserError: If a name belongs to no layer that can be quantized.
     """
     if list(exclude) == ['auto']:
         yield from quantizer.attempts()

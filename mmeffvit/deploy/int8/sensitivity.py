@@ -48,7 +48,7 @@ def measure(
 
 
 def exclusions(groups: Sequence[Group]) -> Iterator[list[str]]:
-    """Layers to keep in float: those of the noisiest group, then of two, of four and so on.
+    """Layers to keep in float: of the noisiest group, then of two groups, of four and so on.
 
     Only groups above :data:`NOISE_RATIO` times the mean are kept, at most :data:`MAX_SHARE`.
     """

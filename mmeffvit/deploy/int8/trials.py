@@ -10,7 +10,7 @@ from pathlib import Path
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import METRIC, DisagreementError, fidelity
-from mmeffvit.deploy.predictor.sessions import RUNTIMES, Session
+from mmeffvit.deploy.runtime.sessions import RUNTIMES, Session
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.text import counted, listed
@@ -157,6 +157,6 @@ def cpu_seconds(session: Session, image: NDArray) -> float:
     """CPU seconds per run, over as many runs as the clock needs to resolve them."""
     runs, start, spent = 0, time.process_time(), 0.0
     while spent < TICK:
-        session.run(image)
+        session.compute(image)
         runs, spent = runs + 1, time.process_time() - start
     return spent / runs

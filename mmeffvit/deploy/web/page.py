@@ -2,15 +2,14 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mmeffvit.deploy.predictor.predictor import ExportedPredictor
+from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output, check_output, partial_name
+from mmeffvit.utils.files import atomic_output, check_output, partial_folder, read_json
 from mmeffvit.utils.text import listed
 
 from .runtime import CDN, FILES, VERSION, describe_runtime, fetch_runtime
@@ -69,11 +68,14 @@ def describe_page(path: Path) -> dict[str, Any]:
     if path.suffix != '.onnx':
         raise UserError(f'{path} has the suffix {path.suffix!r}; a browser runs .onnx files')
     predictor = ExportedPredictor(path)
+    settings = dict(predictor.metadata.resize)
     if predictor.is_classifier:
         raise UserError(f'{path.name} is a classifier, and a page shows objects and label maps: '
                         '`mmeffvit predict` shows classes')  # fmt: skip
     batch, fixed = predictor.session.shape[0], predictor.fixed
-    settings = dict(predictor.metadata.resize)
+    if settings['crop'] or settings['short_side'] or settings['decoder'] != 'cv2':
+        raise UserError(f'{path} crops images or reads them with Pillow, as files of classifiers '
+                        'do; a page does neither')  # fmt: skip
     if path.stat().st_size > MAX_SIZE:
         raise UserError(f'{path} has {path.stat().st_size / 2**30:.1f} GiB; a browser runs files '
                         f'of up to {MAX_SIZE // 2**30} GiB')  # fmt: skip
@@ -98,15 +100,15 @@ def describe_page(path: Path) -> dict[str, Any]:
         palette=predictor.palette.tolist(),
         resize=settings,
         fixed=fixed,
-        fill=rgb(predictor.fill),
+        fill=rgb(predictor.metadata.fill),
         mask_threshold=predictor.metadata.mask_threshold,
         version=VERSION,
     )
 
 
-def rgb(value: Any) -> list[int]:
+def rgb(value: Any) -> list[float]:
     """The color of the padding for an RGB image, from that for a BGR one."""
-    return np.round(np.broadcast_to(value, 3)[::-1]).astype(np.uint8).tolist()
+    return np.broadcast_to(value, 3)[::-1].clip(0, 255).tolist()
 
 
 def check_folder(out: Path) -> None:
@@ -128,25 +130,25 @@ def page_files(folder: Path) -> set[str]:
     """The names of the files of an earlier page."""
     ours = {path.name for path in STATIC.iterdir()} | {MODEL, PAGE} | set(FILES)
     try:
-        names = json.loads((folder / PAGE).read_bytes())['files']
+        names = read_json(folder / PAGE)['files']
         return {name for name in ours.intersection(names) if (folder / name).is_file()}
-    except (OSError, ValueError, TypeError, KeyError):
+    except (UserError, TypeError, KeyError):
         return set()
 
 
 def write_folder(out: Path, files: dict[str, bytes]) -> None:
     """Write the files of a folder at once, in place of an earlier page."""
-    aside = out.with_name(partial_name(out.name))
-    try:
-        with atomic_output(out) as partial:
-            partial.mkdir()
-            for name, content in files.items():
-                (partial / name).write_bytes(content)
-            if out.exists():
-                check_folder(out)  # it may have changed since
-                out.rename(aside)
-    except BaseException:
-        if aside.exists() and not out.exists():
-            aside.rename(out)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+    with partial_folder(out) as aside:
+        earlier = aside / out.name
+        try:
+            with atomic_output(out) as partial:
+                partial.mkdir()
+                for name, content in files.items():
+                    (partial / name).write_bytes(content)
+                if out.exists():
+                    check_folder(out)  # it may have changed since
+                    out.rename(earlier)
+        except BaseException:
+            if earlier.exists() and not out.exists():
+                earlier.rename(out)
+            raise

@@ -9,6 +9,7 @@ from mmcv.ops import MultiScaleDeformableAttention
 from mmdet.structures import DetDataSample
 from torch import nn
 
+from mmeffvit.deploy.formats.onnx.write import all_nodes
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.deformable_attention import (
     Levels,
@@ -16,15 +17,14 @@ from mmeffvit.deploy.graphs.deformable_attention import (
     sample_levels,
 )
 from mmeffvit.deploy.graphs.detr import positional_encoding
-from mmeffvit.deploy.onnx.export import all_nodes
-from mmeffvit.deploy.predictor.sessions import open_onnx
+from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.errors import UserError
-from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
+from tests.deploy.formats.onnx.test_write import assert_agrees
 from tests.deploy.graphs.test_two_stage import assert_finds_the_same
 from tests.deploy.models import file_of, smooth_image
-from tests.deploy.onnx.test_export import assert_agrees
+from tests.models.parity import randomized
 
 LEAF = 'deformabledetr_swiftformer_l1_singlehead'
 WIDTH, CHANNELS = 32, [8, 16, 24, 32]

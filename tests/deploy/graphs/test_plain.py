@@ -5,7 +5,7 @@ import torch
 
 from mmeffvit.deploy.fuse import fuse
 from mmeffvit.deploy.graphs.plain import SegFormerFusion
-from tests.backbones.parity import randomized
+from tests.models.parity import randomized
 
 SHAPES = ((1, 8, 8), (4, 17, 24), (6, 9, 12), (8, 5, 6))  # the first is not used
 

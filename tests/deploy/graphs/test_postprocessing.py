@@ -11,11 +11,11 @@ from torch.export import Dim
 pytest.importorskip('mmcv.ops')
 
 from mmeffvit.deploy.compare import batch, make_batches, match
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.graphs import make_graph, ops
 from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
 from mmeffvit.deploy.graphs.dense import rows
-from mmeffvit.deploy.onnx.export import ExportOptions
-from mmeffvit.deploy.predictor.predictor import paste_mask
+from mmeffvit.deploy.runtime.predictor import paste_mask
 from tests.deploy import models
 
 

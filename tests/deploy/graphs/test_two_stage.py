@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from torch import nn
 
 from mmeffvit.deploy.compare import compare_objects, expect_model
+from mmeffvit.deploy.formats.onnx.write import all_nodes
 from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.graphs.metadata import config_metadata
 from mmeffvit.deploy.graphs.two_stage import check, extract
-from mmeffvit.deploy.onnx.export import all_nodes
-from mmeffvit.deploy.onnx.metadata import config_metadata
-from mmeffvit.deploy.predictor.sessions import open_onnx
+from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.errors import UserError
-from tests.backbones.parity import randomized
 from tests.configs.models import build, load
 from tests.deploy import models
+from tests.deploy.formats.onnx.test_write import assert_agrees
 from tests.deploy.models import file_of, smooth_image
-from tests.deploy.onnx.test_export import assert_agrees
+from tests.models.parity import randomized
 
 WIDTH, CHANNELS = 16, [8, 16, 24, 32]
 TINY = {

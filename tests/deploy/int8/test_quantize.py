@@ -7,9 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
+from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import agreement, signal_to_noise
-from mmeffvit.deploy.int8.onnxruntime import OnnxQuantizer
-from mmeffvit.deploy.int8.openvino import (
+from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
+from mmeffvit.deploy.formats.openvino.quantize import (
     OpenVINOQuantizer,
     float_operators,
     last_names,
@@ -18,10 +19,9 @@ from mmeffvit.deploy.int8.openvino import (
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
 from mmeffvit.deploy.int8.trials import agrees, milliseconds
-from mmeffvit.deploy.predictor.resizing import reader_of
-from mmeffvit.deploy.predictor.sessions import Session, open_model, open_onnx
+from mmeffvit.deploy.runtime.resizing import reader_of
+from mmeffvit.deploy.runtime.sessions import Session, open_model, open_onnx
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import find_images
 from tests.conftest import run_command_here
 from tests.deploy import tiny
 from tests.variants import sampled
@@ -261,13 +261,16 @@ def test_a_file_that_is_not_a_model_is_reported(content, folder, tmp_path):
 def test_images_are_read_as_given_in_the_metadata(tmp_path):
     path = tmp_path / 'blue.png'
     cv2.imwrite(str(path), np.full((50, 50, 3), (200, 10, 0), np.uint8))  # BGR
-    metadata = dict(resize=json.dumps(dict(scale=[133, 80], keep_ratio=True)))
+    metadata = dict(
+        resize=json.dumps(dict(scale=[133, 80], keep_ratio=True)), mean='[1, 2, 3]', pad_value='2'
+    )
     any_size = ('batch', 3, 'height', 'width')
     assert reader_of(any_size, metadata)(path).shape == (1, 3, 80, 80)
     picture = reader_of((1, 3, 64, 96), metadata)(path)
     assert picture.shape == (1, 3, 64, 96)
     assert picture[0, :, 5, 5].tolist() == [0, 10, 200]
-    assert (picture[..., 64:] == 0).all()
+    assert picture[0, :, 5, 90].tolist() == [3, 4, 5]  # as the predictor pads
+    np.testing.assert_array_equal(reader_of(any_size, metadata, (64, 96))(path), picture)
     # without metadata, the image is stretched to the size of the input
     assert reader_of((1, 3, 64, 96), {})(path)[0, :, 5, 90].tolist() == [0, 10, 200]
     with pytest.raises(UserError, match='--shape HEIGHT WIDTH'):

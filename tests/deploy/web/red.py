@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mmeffvit.deploy.predictor.metadata import NO_RESIZE
+from mmeffvit.deploy.runtime.metadata import NO_RESIZE
 
 
 def red_file(

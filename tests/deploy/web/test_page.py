@@ -16,15 +16,15 @@ import torch
 from numpy.typing import NDArray
 
 from mmeffvit import ExportedPredictor
-from mmeffvit.deploy.onnx.label_maps import shrink_argmax
-from mmeffvit.deploy.predictor.metadata import NO_RESIZE
-from mmeffvit.deploy.predictor.resizing import resize
+from mmeffvit.deploy.formats.onnx.label_maps import shrink_argmax
+from mmeffvit.deploy.runtime.metadata import NO_RESIZE
+from mmeffvit.deploy.runtime.resizing import resize
 from mmeffvit.deploy.web import page, runtime
 from mmeffvit.inference.results import Detections
 from mmeffvit.utils.onnx import open_session
 from tests.deploy import models
+from tests.deploy.formats.onnx.test_label_maps import Segmentor
 from tests.deploy.graphs import test_two_stage as two_stage
-from tests.deploy.onnx.test_label_maps import Segmentor
 from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
 from tests.deploy.web.red import red_file
 
@@ -251,6 +251,46 @@ def test_without_its_cdn_the_page_names_the_option_that_bundles_the_runtime(tmp_
     assert 'mmeffvit web MODEL OUT_DIR --bundle' in text
 
 
+AT_ONCE = """(async () => {
+    const {Model} = await import('./model.js');
+    const page = await (await fetch('page.json')).json();
+    const model = await new Promise((done, fail) => {
+        const made = new Model(page, () => {}, () => done(made), fail);
+    });
+    const image = (red) => new ImageData(new Uint8ClampedArray(4 * 64 * 64).fill(red), 64, 64);
+    const found = await Promise.allSettled([1, 2, 3, 4].map((red) => model.run(image(red))));
+    return found.map((each) => each.reason?.message ?? each.value.prediction.labelMap[5]);
+})()"""
+WHILE_THE_CAMERA_RUNS = """void (window.ended = new Promise((done) => {
+    const [status, error] = ['status', 'error'].map((id) => document.getElementById(id));
+    setInterval(() => {
+        if (!error.hidden || status.textContent === 'noise.png') done(error.textContent);
+    }, 20);
+    document.getElementById('camera').click();
+}))"""
+
+
+def test_webgpu_runs_images_one_after_the_other_also_a_file_chosen_while_the_camera_runs(
+    write, picture, tmp_path
+):
+    if not find_chromium():
+        pytest.skip('Chromium is not installed: apt-get install chromium')
+    options = ('--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader',
+               '--enable-features=Vulkan')  # fmt: skip
+    folder = write(red_file(tmp_path / 'model.onnx'))
+    with serve(folder) as address, open_tab(tmp_path / 'profile', options) as tab:
+        assert tab.open(f'{address}?runtime=webgpu') == 'ready'
+        if tab.evaluate("document.getElementById('backend').textContent") != 'WebGPU.':
+            pytest.skip('this Chromium has no WebGPU')
+        assert tab.evaluate(AT_ONCE) == [1, 2, 3, 4]
+        tab.evaluate(WHILE_THE_CAMERA_RUNS)
+        tab.evaluate("new Promise((done) => document.addEventListener('prediction', done))")
+        root = tab.send('DOM.getDocument')['root']['nodeId']
+        node = tab.send('DOM.querySelector', nodeId=root, selector='#file')['nodeId']
+        tab.send('DOM.setFileInputFiles', nodeId=node, files=[str(picture)])
+        assert tab.evaluate('window.ended') == ''
+
+
 def make_certificate(path: Path) -> Path:
     """A certificate and its key, which no browser trusts."""
     if not shutil.which('openssl'):
@@ -295,6 +335,11 @@ RESIZES = [
     (dict(scale=[61, 47], keep_ratio=True, truncated=True, divisor=8), None),
     (dict(scale=[61, 47], keep_ratio=True, divisor=8, rounding='up'), None),
     (dict(scale=[50, 50], keep_ratio=True, pad=[64, 56], pad_value=[1, 2, 3]), None),
+    (dict(scale=[50, 40], keep_ratio=True, pad_to_square=True, pad_value=[1, 2.5, 3.5]), None),
+    (dict(scale=[50, 40], pad_divisor=32, pad_value=300), None),
+    (dict(pad_to_square=True, pad_divisor=10), None),
+    (dict(divisor=50, pad_divisor=32, pad_value=[1.5, 2.25, 3.0]), None),
+    (dict(keep_ratio=True, pad_divisor=32, pad_value=[1, 2, 3]), (60, 100)),
     (dict(keep_ratio=True), (60, 100)),
     (dict(), (36, 48)),
     *((dict(scale=[51, 150], backend='pillow', interpolation=kernel), None)

@@ -53,6 +53,12 @@ def test_an_earlier_page_is_replaced_and_a_folder_with_other_files_is_not(tmp_pa
     assert run_command_here('web', other, out).returncode == 2
     assert (out / 'notes.txt').read_text() == 'mine'
     (out / 'notes.txt').unlink()
+    for damaged in ('[' * 200_000, '5', '{"files": 5}', '{"files": [[]]}'):
+        (out / 'page.json').write_text(damaged)
+        run = run_command_here('web', other, out)
+        assert run.returncode == 2
+        assert 'that are not part of a page' in run.stdout
+    (out / 'page.json').write_text(json.dumps(listed))
     assert run_command_here('web', other, out).returncode == 0
     assert json.loads((out / 'page.json').read_text())['name'] == 'other.onnx'
     assert sorted(path.name for path in tmp_path.iterdir()) == ['model.onnx', 'other.onnx', 'page']
@@ -80,6 +86,8 @@ def test_an_interrupted_command_leaves_the_earlier_page(tmp_path, monkeypatch):
         ((1, 3, 64, 5000), {}, ('5,000 pixels per side', '--shape')),
         ((1, 3, 'h', 'w'), dict(scale=[9000, 800]), ('9,000 pixels per side', '4,096')),
         ((1, 3, 'h', 'w'), dict(interpolation='area'), ('with cv2 area', 'pillow bicubic')),
+        ((1, 3, 'h', 'w'), dict(crop=[64, 64]), ('crops images',)),
+        ((1, 3, 'h', 'w'), dict(decoder='pillow'), ('reads them with Pillow',)),
         ((1, 'h', 'w'), {}, ('not one batch of images',)),
     ],
 )

@@ -6,7 +6,7 @@
 const CHANNELS = 3;
 
 /**
- * Resize and pad according to the page's settings; see predictor/resizing.py.
+ * Resize and pad according to the page's settings; see runtime/resizing.py.
  *
  * @param picture 8-bit values.
  * @param page `resize`, `fixed` and `fill` of page.json.
@@ -23,8 +23,8 @@ export function resize(picture, page) {
     size = size.map((side) => Math.max(Math.floor((side + more) / how.divisor), 1) * how.divisor);
     image = up ? bilinear(image, size) : resizeCorners(image, size);
   }
-  const padded = fixed ?? (how.pad && [how.pad[1], how.pad[0]]);
-  if (padded) image = pad(image, padded, fixed ? page.fill : how.pad_value);
+  const pads = how.pad || how.pad_to_square || how.pad_divisor > 1;
+  image = pad(image, fixed ?? paddedSize(size, how), pads ? how.pad_value : page.fill);
   return {image, content: size, factors: [size[1] / picture.width, size[0] / picture.height]};
 }
 
@@ -48,6 +48,12 @@ function truncatedSize(height, width, long, short) {
       ? [Math.max(Math.floor((long * low) / high), 1), long]
       : [short, Math.floor((short * high) / low)];
   return height <= width ? sides : sides.reverse();
+}
+
+function paddedSize(size, how) {
+  if (how.pad) return [how.pad[1], how.pad[0]];
+  const sides = how.pad_to_square ? [Math.max(...size), Math.max(...size)] : size;
+  return sides.map((side) => Math.ceil(side / how.pad_divisor) * how.pad_divisor);
 }
 
 function resample(image, size, how) {
@@ -220,12 +226,13 @@ function cornersAlong(image, side, isRow) {
   return {data: out, height, width, channels: CHANNELS};
 }
 
-/** Pad at the bottom and on the right; sides that are longer already stay. */
+/** Pad at the bottom and on the right with a color, which OpenCV rounds for 8-bit images. */
 function pad(image, [minHeight, minWidth], color) {
   const [height, width] = [Math.max(minHeight, image.height), Math.max(minWidth, image.width)];
   if (height === image.height && width === image.width) return image;
   const data = new image.data.constructor(height * width * CHANNELS);
-  for (let i = 0; i < data.length; i++) data[i] = color[i % CHANNELS];
+  const values = data instanceof Float32Array ? color : color.map(roundEven);
+  for (let i = 0; i < data.length; i++) data[i] = values[i % CHANNELS];
   for (let y = 0; y < image.height; y++) {
     for (let x = 0; x < image.width; x++) {
       const from = (y * image.width + x) * image.channels;

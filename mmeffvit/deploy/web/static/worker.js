@@ -2,7 +2,7 @@
 //
 // Messages in: {page, wanted} with page.json, then images {id, data, height, width}. Messages out:
 // {text} on what is loading, {backend, note} once loaded, {id, prediction, milliseconds, network}
-// per image; {id, error} where something failed.
+// per image; {id, error} where something failed. Messages are processed one after the other.
 
 import {planar, resize} from './resizing.js';
 import {readOutputs} from './outputs.js';
@@ -13,8 +13,13 @@ const MEBIBYTE = 2 ** 20;
 
 let page;
 let model; // {ort, session, build}
+let queue = Promise.resolve(); // a session runs one image at a time
 
-self.addEventListener('message', async ({data: message}) => {
+self.addEventListener('message', ({data: message}) => {
+  queue = queue.then(() => handle(message));
+});
+
+async function handle(message) {
   try {
     if (message.page) {
       page = message.page;
@@ -25,7 +30,7 @@ self.addEventListener('message', async ({data: message}) => {
   } catch (error) {
     postMessage({id: message.id, error: String(error?.message ?? error)});
   }
-});
+}
 
 /** Load the model with WebGPU, or with WASM where WebGPU is missing, slower or fails. */
 async function load(wanted) {

@@ -1,0 +1,118 @@
+"""The tables of the model zoo: licenses by family, every config by head, released backbones."""
+
+from collections.abc import Iterable, Mapping
+from itertools import compress, groupby
+
+from mmeffvit.zoo import Model, read_models
+from mmeffvit.zoo.metafile import OURS
+
+from .papers import PAPERS
+from .tables import DOCS, config_link, numbers, table, web_address
+
+PAGE = DOCS / 'zoo.md'
+HEADS = (
+    'Mask R-CNN', 'RetinaNet', 'SSDLite', 'Deformable DETR', 'RTMDet', 'Light detector', 'PSPNet',
+    'DeepLabv3', 'Semantic FPN', "SegFormer's decoder", 'Classifier',
+)  # fmt: skip
+METRICS = ('box AP', 'mask AP', 'mIoU', 'Top 1 Accuracy')
+SHORT = {'Top 1 Accuracy': 'top-1'}
+
+
+def tables() -> str:
+    models = list(read_models().values())
+    configs = sorted(
+        (model for model in models if model.config),
+        key=lambda model: HEADS.index(model.architecture[0]),
+    )
+    heads = groupby(configs, key=lambda model: model.architecture[0])
+    backbones = [model for model in models if model.config is None]
+    return ''.join(
+        [
+            licenses(models),
+            *(section(head, list(found)) for head, found in heads),
+            section('Backbones', backbones),
+            '\n',
+        ]
+    )
+
+
+def licenses(models: Iterable[Model]) -> str:
+    """A row for each license of released weights."""
+    found: dict[tuple[str, str, str], int] = {}
+    for model in models:
+        if model.weights:
+            key = (model.family, model.license['Name'], model.license['URL'])
+            found[key] = found.get(key, 0) + 1
+    rows = ((family, f'[{name}]({url})', str(n)) for (family, name, url), n in found.items())
+    return '\n## Licenses of the weights\n\n' + table(('family', 'license', 'models:'), rows)
+
+
+def section(title: str, models: list[Model]) -> str:
+    """A table with a column for each metric, and one for our values if there are any."""
+    metrics = [
+        name for name in METRICS if any(name in r.metrics for m in models for r in m.results)
+    ]
+    if not metrics:
+        metrics = ['box AP' if 'detection' in models[0].tasks else 'mIoU']
+    with_ours = any(OURS in model.metrics_by_source() for model in models)
+    heading = ['name', *(f'{SHORT.get(name, name)}:' for name in metrics), 'published in']
+    heading += ['ours'] * with_ours + ['parameters, M:', 'MACs, G:', 'weights']
+    with_number = [model for model in models if model.metrics_by_source()]
+    others = [model for model in models if model not in with_number]
+    cells = [row(model, metrics, with_ours) for model in with_number]
+    filled = [any(column) for column in zip(*cells, strict=True)]
+    heading, *cells = (list(compress(line, filled)) for line in (heading, *cells))
+    text = f'\n## {title}\n{schedules(models)}'
+    text += '\n' + table(heading, cells) if cells else ''
+    return text + unpublished(others) if others else text
+
+
+def unpublished(models: Iterable[Model]) -> str:
+    """Configs without a number, with their size."""
+    lines = [
+        f'- {config_link(model, PAGE)}{needs(model)}: '
+        f'{model.parameters / 1e6:.2f} M, {model.macs / 1e9:.2f} G\n'
+        for model in models
+    ]
+    return '\nWithout published numbers, with parameters and MACs:\n\n' + ''.join(lines)
+
+
+def row(model: Model, metrics: Iterable[str], with_ours: bool) -> list[str]:
+    source, values = model.published(of_weights=model.weights is not None)
+    ours = [numbers(model.metrics_by_source().get(OURS, {}))] if with_ours else []
+    return [
+        config_link(model, PAGE) + needs(model) if model.config else model.name,
+        *(f'{values[name]}' if name in values else '' for name in metrics),
+        short(source),
+        *ours,
+        f'{model.parameters / 1e6:.2f}',
+        f'{model.macs / 1e9:.2f}',
+        f'[{model.weights_layout}]({web_address(model.weights)})' if model.weights else '',
+    ]
+
+
+def short(source: str) -> str:
+    """``SHViT, table 5`` for the number of a paper."""
+    for prefix, (title, _) in PAPERS.items():
+        if source.startswith(prefix) and source != prefix:
+            return title + ',' + source.removeprefix(prefix)
+    return source
+
+
+def needs(model: Model) -> str:
+    package = model.metadata.get('Requires')
+    return f' (needs {package})' if package else ''
+
+
+def schedules(models: Iterable[Model]) -> str:
+    """How long the configs of a section train, on what."""
+    found = dict.fromkeys(schedule(model.metadata) for model in models if model.config)
+    return f'\nThe schedule is {" or ".join(found)}.\n' if found else ''
+
+
+def schedule(metadata: Mapping[str, int | str]) -> str:
+    if 'Epochs' in metadata:
+        length = f'{metadata["Epochs"]} epochs'
+    else:
+        length = f'{metadata["Iterations"] // 1000}K iterations'
+    return f'{length} on {metadata["Training Data"]}'

@@ -1,0 +1,1 @@
+"""Analysis of models, data, training and results, in numbers and figures."""

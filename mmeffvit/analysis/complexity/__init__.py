@@ -1,0 +1,1 @@
+"""Parameters and MACs of backbones and models: :mod:`mmeffvit.analysis.complexity.count`."""

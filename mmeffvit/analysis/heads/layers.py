@@ -1,0 +1,160 @@
+"""Attention layers with heads, from this package, torch and mmcv.
+
+:func:`heads_of` returns the heads of a module. A layer of another package registers a function for
+its class, ``heads_of.register(CLASS)``; a layer of this package has a method ``head_outputs``, see
+:mod:`mmeffvit.models.layers.head_outputs`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from inspect import signature
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from mmcv.ops import MultiScaleDeformableAttention
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from mmeffvit.errors import UserError
+from mmeffvit.models.layers.head_outputs import HeadOutputs, Visit
+from mmeffvit.utils.modules import outermost, select
+
+Hook = Callable[[Visit], RemovableHandle]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The heads of a layer, as hooks see them.
+
+    Args:
+        hook: Calls a function with the outputs of all heads in every forward pass.
+        hook_maps: Calls it with attention weights (B, heads, N); None for a layer without maps.
+    """
+
+    hook: Hook
+    hook_maps: Hook | None = None
+
+
+@singledispatch
+def heads_of(layer: nn.Module) -> Heads | None:
+    """The heads of a module, or None if it has none."""
+    if type(layer).__name__ == 'WindowMSA':  # mmdet, mmseg and mmpretrain each have one
+        return Heads(
+            projected(layer.proj, layer.num_heads),
+            # (windows, heads, N, N)
+            lambda visit: layer.softmax.register_forward_hook(lambda _, __, x: visit(x.flatten(2))),
+        )
+    if not hasattr(layer, 'head_outputs'):
+        return None
+
+    def hook_maps(visit: Visit) -> RemovableHandle:
+        return layer.register_forward_pre_hook(partial(read_maps, visit=visit))
+
+    return Heads(layer.head_outputs().hook, hook_maps if hasattr(layer, 'read_attention') else None)
+
+
+@heads_of.register
+def _(layer: nn.MultiheadAttention) -> Heads:
+    return Heads(partial(hook_outputs, layer), partial(hook_weights, layer))
+
+
+@heads_of.register
+def _(layer: MultiScaleDeformableAttention) -> Heads:
+    # without maps: each head samples different points
+    return Heads(projected(layer.output_proj, layer.num_heads))
+
+
+def projected(projection: nn.Module, count: int) -> Hook:
+    """A hook of ``count`` heads whose concatenated outputs are the input of a projection."""
+    return HeadOutputs(projection, lambda _: count, axis=2, incoming=True).hook
+
+
+def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, Heads]:
+    """The heads of all attention layers by the names of the layers, in the order of the modules.
+
+    Args:
+        model: Any model.
+        patterns: See :func:`mmeffvit.utils.modules.select`; all layers if empty.
+
+    Raises:
+        UserError: If no layer has heads, or a pattern matches none.
+    """
+    found = {name: heads_of(module) for name, module in model.named_modules()}
+    found = outermost({name: heads for name, heads in found.items() if heads is not None})
+    if not found:
+        raise UserError(
+            f'{type(model).__name__} has no attention layer with heads: choose a model with '
+            'EfficientFormerV2, PVTv2, DeiT or their Mobile-Attention forms, or a DETR'
+        )
+    try:
+        return select(found, patterns)
+    except ValueError as error:
+        raise UserError(f'--layers: {error}') from error
+
+
+def read_maps(layer: nn.Module, inputs: tuple[Any, ...], visit: Callable[[Tensor], None]) -> None:
+    """Read the full maps of the heads, one image after the other."""
+    if hasattr(layer, 'attention_maps'):
+        visit(layer.attention_maps(*inputs).flatten(2))
+        return
+    for i in range(len(inputs[0])):
+        visit(whole_maps(layer, *(x[i : i + 1] if isinstance(x, Tensor) else x for x in inputs)))
+
+
+def whole_maps(layer: nn.Module, *inputs: Any) -> Tensor:
+    """The maps of the heads of all query points for one image: (1, heads, N' N)."""
+    sizes: list[tuple[int, int]] = []
+
+    def first(size: tuple[int, int]) -> int:
+        sizes.append(size)
+        return 0
+
+    readings = [layer.read_attention(inputs, first)]
+    if sizes:
+        rows, columns = sizes[0]
+        locators = (lambda _, index=index: index for index in range(1, rows * columns))
+        readings += [layer.read_attention(inputs, locate) for locate in locators]
+    maps = [reading.arrays[reading.by_head].flatten(1) for reading in readings]
+    return torch.cat(maps, dim=1)[None]
+
+
+def hook_outputs(layer: nn.MultiheadAttention, visit: Visit) -> RemovableHandle:
+    """Call ``visit`` with the outputs of the heads of torch's attention.
+
+    No module is between them and the projection: they are recomputed from the attention weights
+    that the layer returns on request.
+    """
+
+    def replace(_: Any, args: Any, kwargs: Any, output: Any) -> Any:
+        weights, value = weights_and_value(layer, args, kwargs)
+        found = visit(weights @ value)  # (B, heads, N', D)
+        if found is None:
+            return None
+        joined = layer.out_proj(found.transpose(1, 2).flatten(2))
+        return (joined if layer.batch_first else joined.transpose(0, 1)), *output[1:]
+
+    return layer.register_forward_hook(replace, with_kwargs=True)
+
+
+def hook_weights(layer: nn.MultiheadAttention, visit: Visit) -> RemovableHandle:
+    def read(_: Any, args: Any, kwargs: Any) -> None:
+        visit(weights_and_value(layer, args, kwargs)[0].flatten(2))
+
+    return layer.register_forward_pre_hook(read, with_kwargs=True)
+
+
+def weights_and_value(
+    layer: nn.MultiheadAttention, args: Any, kwargs: Any
+) -> tuple[Tensor, Tensor]:
+    """The attention weights, (B, heads, N', N), and the values, (B, heads, N, D)."""
+    given = signature(layer.forward).bind(*args, **kwargs).arguments
+    given |= dict(need_weights=True, average_attn_weights=False)
+    _, weights = layer.forward(**given)  # not a call: its hooks would run again
+    size = layer.embed_dim
+    weight = layer.v_proj_weight if layer.in_proj_weight is None else layer.in_proj_weight
+    bias = None if layer.in_proj_bias is None else layer.in_proj_bias[-size:]
+    value = F.linear(given['value'], weight[-size:], bias)
+    value = value if layer.batch_first else value.transpose(0, 1)
+    return weights, value.unflatten(2, (layer.num_heads, -1)).transpose(1, 2)

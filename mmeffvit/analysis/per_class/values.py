@@ -1,0 +1,208 @@
+"""Per-class AP or IoU of saved predictions, by the metrics of mmdet and mmseg."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.registry import DATASETS, METRICS, TRANSFORMS
+
+from mmeffvit.analysis.coco_results import Detection, read_detections, read_samples, well_formed
+from mmeffvit.config.build import isolated
+from mmeffvit.config.datasets import build_unread, datasets_of
+from mmeffvit.errors import UserError
+from mmeffvit.train.checks.run import check_data
+from mmeffvit.utils.images import read_labels
+from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import reason
+from mmeffvit.zoo.opener import find_source
+
+KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
+
+
+@dataclass
+class ClassValues:
+    """Values of a metric for every class.
+
+    Args:
+        metric: The name of the metric, as in papers.
+        mean: The mean over the classes of mmdet or mmseg, in percent.
+        values: Values by class, in percent; NaN for a class without ground truth.
+    """
+
+    metric: str
+    mean: float
+    values: dict[str, float]
+
+
+def per_class(
+    config_path: str, results: Path, cfg_options: Mapping[str, Any] | None = None
+) -> list[ClassValues]:
+    """Evaluate predictions with the config's test metric, per class.
+
+    Args:
+        config_path: A config of mmdet or mmseg, or a saved model; its test data must be available.
+        results: ``FILE.pkl`` of ``mmeffvit test --out``, or the output of ``mmeffvit predict
+            --out``: COCO results (``.json``) or a folder of label maps.
+        cfg_options: Dotted keys and values that override the config's.
+
+    Raises:
+        UserError: If the results cannot be read or are not of the config's test data.
+    """
+    config = find_source(config_path, cfg_options).config
+    scope = config.default_scope
+    if not results.exists():
+        raise UserError(f'results {str(results)!r} do not exist')
+    check_data(config, ('test',))
+    measure = measure_detections if scope == 'mmdet' else measure_label_maps
+    with isolated(scope), quiet():
+        return measure(config, results)
+
+
+def measured_dataset(config: Config) -> dict[str, Any]:
+    """The only test dataset of a config."""
+    found = datasets_of(config, 'test')
+    if len(found) != 1:
+        raise UserError(f'{config.filename} has {len(found)} test datasets; only one is supported')
+    return deepcopy(dict(found[0]))
+
+
+def metric_settings(config: Config, kind: str) -> dict[str, Any]:
+    """The settings of the config's own metric of a type."""
+    given = config.get('test_evaluator') or ()
+    for settings in given if isinstance(given, list | tuple) else [given]:
+        if str(settings.get('type')).split('.')[-1] == kind:
+            return {**deepcopy(dict(settings)), 'outfile_prefix': None, 'format_only': False}
+    raise UserError(f'{config.filename} has no {kind} in test_evaluator')
+
+
+def measure_detections(config: Config, results: Path) -> list[ClassValues]:
+    """Box AP, and mask AP if the results have masks."""
+    dataset = build_unread(measured_dataset(config))
+    settings = metric_settings(config, 'CocoMetric')
+    settings['ann_file'] = settings.get('ann_file') or dataset.ann_file
+    metric = METRICS.build({**settings, 'metric': 'bbox', 'classwise': True})
+    metric.dataset_meta = dataset.metainfo
+    classes, coco = dataset.metainfo['classes'], metric._coco_api
+    category_ids = coco.get_cat_ids(cat_names=classes)
+    rows = read_detections(results, coco, classes)
+    with_masks = all(row.get('segmentation') for row in rows)
+    for row in rows:
+        mask = row.pop('segmentation', None)
+        if with_masks:  # mmdet reads no polygons
+            row['segmentation'] = coco.annToRLE({**row, 'segmentation': mask})
+    samples = samples_of(rows, category_ids, coco.imgs, results)
+    tables = []
+    for kind in ('bbox', 'segm') if with_masks else ('bbox',):
+        metric.metrics = [kind]
+        metric.process(None, deepcopy(samples))
+        found = metric.evaluate(len(samples))
+        names = [category['name'] for category in coco.load_cats(category_ids)]
+        values = {name: 100 * float(found[f'coco/{name}_precision']) for name in names}
+        tables.append(ClassValues(KINDS[kind], 100 * found[f'coco/{kind}_mAP'], values))
+    return tables
+
+
+def samples_of(
+    rows: Sequence[Detection],
+    category_ids: Sequence[int],
+    images: Mapping[int, Mapping],
+    path: Path,
+) -> list[dict[str, Any]]:
+    """COCO results as one sample per image with detections, as mmdet's metric reads them."""
+    labels = {category: label for label, category in enumerate(category_ids)}
+    by_image = defaultdict(list)
+    for row in rows:
+        if row.get('bbox') is None:
+            raise UserError(f'{path} has a detection without bbox: {row!r:.80}')
+        if row['category_id'] not in labels:
+            raise UserError(
+                f'{path} has category_id {row["category_id"]}, which is not one of the classes'
+            )
+        by_image[row['image_id']].append(row)
+    return [sample_of(i, found, labels, images[i]) for i, found in by_image.items()]
+
+
+def sample_of(
+    image_id: int, rows: list[Detection], labels: Mapping[int, int], image: Mapping[str, Any]
+) -> dict[str, Any]:
+    boxes = torch.tensor([row['bbox'] for row in rows], dtype=torch.float64)  # (N, 4)
+    boxes[:, 2:] += boxes[:, :2]
+    instances = dict(
+        bboxes=boxes,
+        scores=torch.tensor([row['score'] for row in rows], dtype=torch.float64),
+        labels=torch.tensor([labels[row['category_id']] for row in rows]),
+    )
+    if all('segmentation' in row for row in rows):
+        instances['masks'] = [row['segmentation'] for row in rows]
+    size = (image['height'], image['width'])
+    return dict(img_id=image_id, ori_shape=size, pred_instances=instances)
+
+
+def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
+    """IoU of label maps."""
+    settings = metric_settings(config, 'IoUMetric')
+    settings.pop('outfile_prefix')
+    dataset = DATASETS.build(measured_dataset(config))
+    metric = METRICS.build(settings)
+    metric.dataset_meta = dataset.metainfo
+    classes = dataset.metainfo['classes']
+    with well_formed(results):
+        maps = read_label_maps(results, dataset) if results.is_dir() else None
+        for sample in maps or read_samples(results, 'pred_sem_seg'):
+            check_label_maps(sample, len(classes))
+            metric.process(None, [sample])
+    areas = [sum(parts) for parts in zip(*metric.results, strict=True)]
+    values = 100 * np.asarray(metric.total_area_to_metrics(*areas, metrics=['mIoU'])['IoU'])
+    by_class = dict(zip(classes, values.tolist(), strict=True))
+    return [ClassValues('IoU', float(np.nanmean(values)), by_class)]
+
+
+def check_label_maps(sample: Mapping[str, Any], num_classes: int) -> None:
+    """Raise ValueError if these are not predicted and true labels; mmseg ignores other classes."""
+    found, true = (sample[key]['data'] for key in ('pred_sem_seg', 'gt_sem_seg'))
+    are_integers = not any(x.is_floating_point() or x.is_complex() for x in (found, true))
+    if found.shape != true.shape or found.dim() != 3 or len(found) != 1 or not are_integers:
+        raise ValueError(f'a label map of {tuple(found.shape)} {found.dtype}, for one of '
+                         f'{tuple(true.shape)} {true.dtype}')  # fmt: skip
+    if found.numel() and not (found.min() >= -1 and found.max() < num_classes):
+        raise ValueError(f'labels from {found.min()} to {found.max()} of {num_classes} classes')
+
+
+def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, Any]]:
+    """Predicted and true labels, (1, H, W) each, of every image of the dataset."""
+    found = defaultdict(list)
+    for path in folder.rglob('*.png'):
+        found[path.stem].append(path)
+    steps = [step for step in dataset.pipeline.transforms if 'LoadAnnotations' in str(step)]
+    load = steps[0] if steps else TRANSFORMS.build(dict(type='LoadAnnotations'))
+    for i in range(len(dataset)):
+        info = dataset.get_data_info(i)
+        paths = found.get(Path(info['img_path']).stem, [])
+        if len(paths) != 1:
+            raise UserError(
+                f'{folder} has {len(paths)} label maps for {info["img_path"]}; one is needed for '
+                f'each of the {len(dataset)} test images'
+            )
+        try:
+            true = load(info)['gt_seg_map'].astype(np.int64)
+            labels = read_labels(paths[0]).astype(np.int64)
+        except Exception as error:  # decoders raise various exceptions
+            raise UserError(
+                f'{paths[0]} or the annotation of {info["img_path"]} cannot be read: '
+                f'{reason(error)}'
+            ) from error
+        # if classes start at 1, 0 becomes -1, which is no class
+        labels -= bool(dataset.reduce_zero_label)
+        if labels.shape != true.shape:
+            raise UserError(f'{paths[0]} has {labels.shape} pixels, its annotation {true.shape}')
+        yield dict(
+            pred_sem_seg=dict(data=torch.from_numpy(labels)[None]),
+            gt_sem_seg=dict(data=torch.from_numpy(true)[None]),
+        )

@@ -1,0 +1,259 @@
+"""Remove heads of Mobile-Attention and hidden units from a trained model."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import DefaultScope
+from mmengine.runner import Runner
+from torch import nn
+
+from mmeffvit.analysis.complexity.count import Complexity, count_config
+from mmeffvit.config.build import own_model_config
+from mmeffvit.config.datasets import datasets_of
+from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
+from mmeffvit.models import Backbone
+from mmeffvit.models.checkpoints.grids import grids_in, with_grids
+from mmeffvit.models.layers.head_projections import (
+    HeadProjections,
+    Units,
+    hidden_layers,
+    prunable_layers,
+)
+from mmeffvit.train.checks.run import check_data
+from mmeffvit.train.engine.user_errors import loading, name_unreadable
+from mmeffvit.utils.files import atomic_output, check_output
+
+from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
+
+METHODS = ('competition', 'random', 'uvc')
+# by layer, the number of units before pruning, and the kept units
+Kept = dict[str, tuple[int, list[int]]]
+
+
+@dataclass(frozen=True)
+class PruneOptions:
+    """The choice of heads and hidden units to remove.
+
+    Args:
+        keep: Fraction of the heads of each layer to keep, in (0, 1).
+        keep_neurons: Fraction of the hidden units of each feed-forward layer to keep, in (0, 1];
+            None for ``keep``.
+        method: Score of the heads, one of ``METHODS``. Scores of hidden units are random for
+            'random', otherwise UVC's.
+        max_images: Number of test images for the scores of the competition; None for all.
+        seed: Seed of random scores.
+
+    Raises:
+        UserError: If a value is not one of its choices.
+    """
+
+    keep: float = 0.5
+    keep_neurons: float | None = None
+    method: str = 'competition'
+    max_images: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep < 1:
+            raise UserError(f'--keep is {self.keep}; choose a ratio above 0 and below 1')
+        if self.keep_neurons is not None and not 0 < self.keep_neurons <= 1:
+            raise UserError(
+                f'--keep-neurons is {self.keep_neurons}; choose a ratio above 0 and at most 1'
+            )
+        if self.method not in METHODS:
+            raise UserError(f'--method is {self.method!r}; choose one of {", ".join(METHODS)}')
+        if self.max_images is not None and self.max_images < 1:
+            raise UserError(f'--max-images is {self.max_images}; it must be at least 1')
+        if not 0 <= self.seed < 2**63:
+            raise UserError(f'--seed is {self.seed}; choose one from 0 to 2**63 - 1')
+
+
+@dataclass
+class Pruned:
+    """Result of pruning a model.
+
+    Args:
+        config: The config of the pruned model.
+        before: Parameters and MACs of the full model.
+        after: Parameters and MACs of the pruned model.
+        heads: Number of heads before pruning, and the kept heads, by layer of the backbone.
+        neurons: The same for hidden units, by feed-forward layer.
+    """
+
+    config: Path
+    before: Complexity
+    after: Complexity
+    heads: Kept
+    neurons: Kept
+
+    def __str__(self) -> str:
+        lines = [
+            f'{name}: {len(kept)} of {number} {what}'
+            for what, units in (('heads', self.heads), ('hidden units', self.neurons))
+            for name, (number, kept) in units.items()
+        ]
+        for name, size, unit in (('parameters', 1e6, 'M'), ('macs', 1e9, 'G')):
+            old, new = (getattr(c.total, name) for c in (self.before, self.after))
+            change = f'{100 * (new / old - 1):.1f} %'
+            lines.append(f'{name}: {old / size:.3f} -> {new / size:.3f} {unit} ({change})')
+        height, width = self.after.shape
+        lines[-1] += f' at {height} x {width}'
+        files = (self.config.with_suffix('.pth'), self.config, distillation_path(self.config))
+        return '\n'.join([*lines, ', '.join(map(str, files))])
+
+
+def prune(
+    config_path: str,
+    checkpoint: str | None,
+    out: str | Path,
+    options: PruneOptions | None = None,
+    *,
+    cfg_options: Mapping[str, Any] | None = None,
+) -> Pruned:
+    """Remove heads and hidden units of a backbone with Mobile-Attention, as in its appendix A.
+
+    The competition then runs among the remaining heads. The checkpoint ``out`` is written with its
+    config, and with a second config that trains it as the student of the full model.
+
+    Args:
+        config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
+        checkpoint: A checkpoint for it; None for the saved or the released one.
+        out: The checkpoint to write, ``FILE.pth``; its configs are ``FILE.py`` and
+            ``FILE_distill.py``.
+        options: What to remove.
+        cfg_options: Dotted keys and values that override the config's.
+
+    Raises:
+        UserError: If the model has no such heads, or an argument cannot be used.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    options = options or PruneOptions()
+    path = check_outputs(Path(out), config_path, checkpoint)
+    loaded = Predictor(config_path, checkpoint, cfg_options=cfg_options)
+    layers, hidden = layers_of(loaded.model), hidden_layers(loaded.model.backbone)
+    before = count_config(Path(config_path).stem, loaded.config)
+    score = random_scores if options.method == 'random' else uvc_scores
+    if options.method == 'competition':
+        batches = batches_of(loaded.config, options.max_images)
+        with loading():
+            scores = competition_scores(loaded.model, layers, batches)
+    else:
+        scores = score(layers, options.seed)
+    keep_neurons = options.keep if options.keep_neurons is None else options.keep_neurons
+    neurons = keep_best(hidden, score(hidden, options.seed), keep_neurons)
+    heads = keep_best(layers, scores, options.keep)
+    config = pruned_config(loaded.config, heads, neurons)
+    after = count_config(path.stem, config)
+    student = distillation_config(loaded.config, config, path, loaded.checkpoint.source)
+    save(loaded, config, student, path, dict(method=options.method, heads=heads, neurons=neurons))
+    return Pruned(path.with_suffix('.py'), before, after, heads, neurons)
+
+
+def keep_best(layers: Mapping[str, Units], scores: Scores, keep: float) -> Kept:
+    """Remove all but the best units of every layer: the number before, and which are kept."""
+    kept = {}
+    for name, layer in layers.items():
+        kept[name] = (layer.count, best_units(scores[name], keep))
+        layer.keep(kept[name][1])
+    return kept
+
+
+def check_outputs(out: Path, *inputs: str | None) -> Path:
+    """Check that the checkpoint and its configs replace nothing but an earlier result."""
+    path = check_output(out, '.pth')
+    configs = [check_output(p) for p in (path.with_suffix('.py'), distillation_path(path))]
+    for place in (path, *configs):
+        if any(name and Path(name).resolve() == place.resolve() for name in inputs):
+            raise UserError(f'--out {str(out)!r} would replace {place}, which is read: rename it')
+    for config in configs:
+        if config.is_file() and 'kept_heads' not in config.read_text():
+            raise UserError(
+                f'--out {str(out)!r} would replace {config}, which is not of a pruned model: '
+                'rename it'
+            )
+    return path
+
+
+def layers_of(model: nn.Module) -> dict[str, HeadProjections]:
+    """The layers of the backbone whose heads can be removed."""
+    backbone = model.backbone
+    layers = prunable_layers(backbone) if isinstance(backbone, Backbone) else {}
+    if not layers:
+        raise UserError(
+            f'{type(backbone).__name__} has no heads of Mobile-Attention: only those can be '
+            'removed, as of EfficientFormerV2MobiAtt, PVTv2MobiAtt or DeiTMobiAtt'
+        )
+    return layers
+
+
+def batches_of(config: Config, max_images: int | None) -> Any:
+    """The test data loader of a config, with at most ``max_images`` per dataset."""
+    check_data(config, ('test',))
+    config = deepcopy(config)
+    for dataset in datasets_of(config, 'test') if max_images is not None else ():
+        dataset['indices'] = max_images
+    with DefaultScope.overwrite_default_scope(config.default_scope):
+        loader = Runner.build_dataloader(config.test_dataloader, seed=0)
+    name_unreadable(loader.dataset)
+    return loader
+
+
+def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:
+    """The config of the pruned model, without released weights, which do not fit."""
+    config = deepcopy(config)
+    config.model = own_model_config(config)
+    for argument, units in (('kept_heads', heads), ('kept_neurons', neurons)):
+        config.model.backbone[argument] = [len(kept) for _, kept in units.values()]
+    return config
+
+
+def distillation_path(path: Path) -> Path:
+    """The path of the config that trains a checkpoint as a student."""
+    return path.with_name(f'{path.stem}_distill.py')
+
+
+def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: str) -> Config:
+    """The config that trains the pruned model as a student of the full one.
+
+    Classifiers learn from its scores and the labels, the backbones of other models from its maps.
+    """
+    weights = str(path.resolve())
+    checkpoint = str(Path(checkpoint).resolve()) if Path(checkpoint).is_file() else checkpoint
+    teacher, student = own_model_config(config), deepcopy(pruned)
+    if config.default_scope == 'mmpretrain':
+        for key in ('teacher', 'teacher_ckpt'):
+            teacher.pop(key, None)
+        options = dict(teacher=dict(teacher, type='ImageClassifier'), teacher_ckpt=checkpoint)
+        student.model = dict(student.model, **options, type='mmeffvit.DistilledClassifier')
+        student.model.head.distillation = 'soft'
+        student.load_from = weights
+        return student
+    student.model = dict(
+        type='mmeffvit.MapDistillation',
+        data_preprocessor=student.model.data_preprocessor,
+        backbone=dict(student.model.backbone, init_cfg=dict(type='Pretrained', checkpoint=weights)),
+        teacher=dict(teacher.backbone, init_cfg=dict(type='Pretrained', checkpoint=checkpoint)),
+    )
+    for stage in ('val', 'test'):
+        for part in ('cfg', 'dataloader', 'evaluator'):
+            student[f'{stage}_{part}'] = None
+    return student
+
+
+def save(
+    loaded: Predictor, config: Config, student: Config, path: Path, pruning: Mapping[str, Any]
+) -> None:
+    """Write the checkpoint, its config and the config of the student."""
+    state = loaded.model.state_dict()
+    tensors = {key: value.detach().cpu() for key, value in state.items()}
+    meta = dict(dataset_meta=dict(loaded.meta), pruning=dict(pruning))
+    with atomic_output(path) as partial:
+        torch.save(dict(meta=meta, state_dict=with_grids(tensors, grids_in(state))), partial)
+        config.dump(partial.with_suffix('.py'))
+        student.dump(distillation_path(partial))

@@ -1,0 +1,86 @@
+"""A command in a separate process, with its output in a file and its progress on the screen."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mmeffvit.train.engine.processes import start_tied
+from mmeffvit.utils.files import own_file
+from mmeffvit.utils.text import duration
+
+# Epoch(train)  [1][20/100]  lr: ...  eta: 0:03:21  time: ...
+PROGRESS = re.compile(
+    r'(?:Epoch|Iter)\((?P<mode>\w+)\)\s+(?P<step>(?:\[[^]]*\])+).*?eta: (?P<eta>.+?)(?:  |$)'
+)
+# one stream of text, even with invalid bytes
+PIPED = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace')
+INTERVAL = 30.0  # seconds between lines of progress
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of a command."""
+
+    code: int  # the exit code, negative if a signal ended it
+    reason: str = ''  # of a failure, in one line
+
+
+def run_logged(
+    command: list[str], log: Path, say: Callable[[str], None], interval: float = INTERVAL
+) -> Outcome:
+    """Run a command until it exits, or is terminated because this process ends.
+
+    Args:
+        command: The program and its arguments.
+        log: The command and its complete output are appended to this file.
+        say: Called with a line of progress, with the runner's estimate of the time left.
+        interval: Seconds between two such lines.
+    """
+    start = time.monotonic()
+    due = start
+    message = last = ''
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with own_file(log).open('a') as file, start_tied(command, **PIPED) as process:
+        file.write(f'$ {" ".join(command)}\n')
+        for line in read_lines(process):
+            file.write(line)
+            file.flush()
+            last = line.strip() or last
+            if last.startswith('error: '):
+                message = last
+            progress = progress_in(line)
+            if progress and time.monotonic() >= due:
+                due = time.monotonic() + interval
+                say(f'{progress}, {duration(time.monotonic() - start)} elapsed')
+    if process.returncode == 0:
+        return Outcome(0)
+    if process.returncode < 0:
+        return Outcome(process.returncode, f'ended by {signal_name(-process.returncode)}')
+    return Outcome(process.returncode, message.removeprefix('error: ') or last)
+
+
+def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    """The output lines of a process, which is terminated if reading is interrupted."""
+    try:
+        yield from process.stdout
+    except BaseException:
+        process.terminate()
+        raise
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, such as SIGKILL; most real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f'signal {number}'
+
+
+def progress_in(line: str) -> str | None:
+    """The step and the time left in a line of the runner's log."""
+    match = PROGRESS.search(line)
+    return match and f'{match["mode"]} {match["step"]}, {match["eta"].strip()} left'

@@ -1,0 +1,214 @@
+"""Train and test many configs one after another, and keep one table of their results."""
+
+import json
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.config.build import build_model, isolated, own_model_config
+from mmeffvit.config.load import ALL, open_config
+from mmeffvit.errors import UserError
+from mmeffvit.train.engine.metrics import in_percent
+from mmeffvit.utils.files import locked, read_json, resource_dir
+from mmeffvit.utils.messages import logger, step
+from mmeffvit.utils.text import duration
+from mmeffvit.zoo import read_models
+from mmeffvit.zoo.metafile import weights_of
+from mmeffvit.zoo.runs import latest_checkpoint
+
+from .child import run_logged
+from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
+from .results import Row, Table, stack_versions
+
+
+def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
+    """Train and test every config in its own processes; a failure does not stop the others.
+
+    ``suite.json`` and ``suite.md`` in ``options.work_dir`` are written after every step. Finished
+    configs are skipped; interrupted or failed ones resume from their latest valid checkpoint.
+
+    Args:
+        patterns: Configs, see :func:`find_configs`.
+        options: See :class:`SuiteOptions`.
+
+    Returns:
+        The exit code: 0 if all configs are done, 1 if some failed.
+
+    Raises:
+        UserError: If there is no such config, a config was started with other options, or another
+            suite runs in the same folder.
+    """
+    config_files = select_configs(patterns, options)
+    with locked(options.work_dir, 'a suite'):
+        table = Table(options.work_dir)
+        enter(config_files, table, options)
+        try:
+            for number, config_file in enumerate(config_files, 1):
+                title = f'[{number}/{len(config_files)}] {config_file.stem}'
+                Job(config_file, table, options, title).run()
+        except KeyboardInterrupt as error:
+            error.__notes__ = [f'{table.markdown} has what is done: run the same command to resume']
+            raise
+    names = [config_file.stem for config_file in config_files]
+    failed = [name for name in names if table.rows[name].status != 'done']
+    logger.info(f'{len(names) - len(failed)} of {len(names)} done, see {table.markdown}')
+    for name in failed:
+        logger.info(f'failed: {name}: {table.rows[name].reason}')
+    return 1 if failed else 0
+
+
+def cluster_commands(patterns: Iterable[str], options: SuiteOptions, system: str) -> list[str]:
+    """One shell line per config for a cluster; see :func:`find_configs` and ``PRINTED``."""
+    if options.released:
+        raise UserError('--print is for training commands and cannot be combined with --released')
+    return [printed(config_file, options, system) for config_file in find_configs(patterns)]
+
+
+def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
+    """Configs that match the patterns; for ``released``, by default all with such weights."""
+    patterns = list(patterns)
+    if options.released and not patterns:
+        return [m.config for m in read_models().values() if m.config and m.weights]
+    if not patterns:
+        raise UserError('give a CONFIG, or --released')
+    config_files = find_configs(patterns)
+    for config_file in config_files if options.released else ():
+        weights_of(config_file)  # an error if there are none
+    return config_files
+
+
+def find_configs(patterns: Iterable[str]) -> list[Path]:
+    """Configs matched by paths, globs or names of our own configs, without duplicates, in order."""
+    found: dict[str, Path] = {}
+    for pattern in patterns:
+        paths = sorted(glob(pattern))
+        if not paths and '/' not in pattern:
+            name = f'{pattern.removesuffix(".py")}.py'
+            paths = [str(path) for path in sorted(resource_dir('configs').glob(name))]
+        if not paths:
+            raise UserError(f'no config matches {pattern!r}')
+        for path in map(Path, paths):
+            if path.suffix != '.py' or not path.is_file():
+                raise UserError(f'{str(path)!r} is not a config file')
+            if found.setdefault(path.stem, path).resolve() != path.resolve():
+                raise UserError(f'{found[path.stem]} and {path} would share a work dir: rename one')
+    return list(found.values())
+
+
+def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None:
+    """Give every config its row, with the current published numbers.
+
+    A config that was started with other options is rejected: the results would mix both.
+    """
+    given = {name: getattr(options, name) for name in ('cfg_options', 'amp', 'auto_scale_lr')}
+    started = json.loads(json.dumps(given, default=str))  # as in the table: tuples become lists
+    for config_file in config_files:
+        row = table.rows.setdefault(config_file.stem, Row(str(config_file)))
+        if not (options.test_only or options.released):
+            if row.options not in ({}, started):
+                raise UserError(
+                    f'{config_file.stem} was started with {row.options}, not with {started}: '
+                    f'choose another --work-dir, or remove {options.work_dir / config_file.stem} '
+                    f'and its row in {table.json}'
+                )
+            row.options = started
+        row.config, model = str(config_file), read_models().get(config_file.stem)
+        row.source, row.paper = model.published(of_weights=options.released) if model else ('', {})
+        row.work_dir = str(options.work_dir / config_file.stem)
+    table.save()
+
+
+class Job:
+    """Training and testing of one config of a suite; ``title`` is the prefix of its messages."""
+
+    def __init__(self, config_file: Path, table: Table, options: SuiteOptions, title: str) -> None:
+        self.config_file, self.table, self.options, self.title = config_file, table, options, title
+        self.row = table.rows[config_file.stem]
+        self.work_dir = options.work_dir / config_file.stem
+        self.launcher = 'pytorch' if options.gpus > 1 else 'none'
+
+    def say(self, text: str) -> None:
+        logger.info(f'{self.title}: {text}')
+
+    def enter(self, status: str, reason: str = '') -> None:
+        self.row.status, self.row.reason = status, reason
+        self.table.save()
+        self.say(f'{status}: {reason}' if reason else status)
+
+    def run(self) -> None:
+        """Train and test the config, unless it is done."""
+        if self.is_done():
+            self.say('already done')
+            return
+        start, row = time.monotonic(), self.row
+        # earlier results may be of another checkpoint
+        row.ours, row.metrics, row.versions = {}, {}, {}
+        row.parameters, row.checkpoint, row.date = None, '', ''
+        try:
+            if not (self.options.test_only or self.options.released):
+                self.execute(
+                    'training', train_command(self.config_file, self.options, self.launcher)
+                )
+            self.test()
+        except UserError as error:
+            self.enter('failed', str(error))
+        else:
+            row.status = 'done'
+            self.table.save()
+            metrics = ''.join(f'{name} {value} %, ' for name, value in row.ours.items())
+            self.say(f'done, {metrics}{duration(time.monotonic() - start)} elapsed')
+
+    def is_done(self) -> bool:
+        """Whether there is a result; with ``test_only``, of the latest checkpoint."""
+        if self.options.released:
+            return self.row.status == 'done' and self.row.checkpoint == weights_of(self.config_file)
+        if self.row.status != 'done' or not self.options.test_only:
+            return self.row.status == 'done'
+        latest = latest_checkpoint(self.work_dir, to_resume=False)
+        tested = datetime.fromisoformat(self.row.date).timestamp()
+        return latest is not None and (
+            latest.source == self.row.checkpoint and latest.path.stat().st_mtime <= tested
+        )
+
+    def execute(self, status: str, command: list[str]) -> None:
+        """Run a command as the next step; a failed one raises a ``UserError``."""
+        self.enter(status)
+        log = self.work_dir / 'suite.log'
+        outcome = run_logged(command, log, lambda text: step(f'{self.title}: {status}, {text}'))
+        if outcome.code:
+            raise UserError(f'{status}: {outcome.reason} (see {log})')
+
+    def test(self) -> None:
+        """Test the latest valid checkpoint, or the released weights, and fill in the row."""
+        checkpoint: str | Path
+        if self.options.released:
+            checkpoint = weights_of(self.config_file)
+        elif latest := latest_checkpoint(self.work_dir, to_resume=False):
+            checkpoint = latest.path
+        else:
+            raise UserError(f'no valid checkpoint in {self.work_dir}')
+        before = time.time()
+        self.execute(
+            'testing', evaluation_command(self.config_file, checkpoint, self.options, self.launcher)
+        )
+        metrics = measured_since(before, evaluation_dir(self.config_file, self.options))
+        row = self.row
+        row.metrics, row.ours, row.checkpoint = metrics, in_percent(metrics), str(checkpoint)
+        row.date = datetime.now().astimezone().isoformat(timespec='seconds')
+        row.versions = stack_versions()
+        config = open_config(self.config_file, self.options.cfg_options, ALL)
+        with isolated(config.default_scope):
+            model = build_model(own_model_config(config))
+        row.parameters = sum(parameter.numel() for parameter in model.parameters())
+
+
+def measured_since(start: float, folder: Path) -> dict[str, Any]:
+    """The metrics of a test, from the latest of the runner's files ``<time>/<time>.json``."""
+    written = {path: path.stat().st_mtime for path in folder.glob('*/*.json')}
+    latest = max(written, key=written.__getitem__, default=None)
+    if latest is None or written[latest] < start - 1:  # clocks of file systems are coarse
+        raise UserError(f'the test wrote no metrics to {folder}')
+    return read_json(latest)

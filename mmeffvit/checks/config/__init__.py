@@ -1,1 +1,0 @@
-"""Checks of a config, one file per type of fault: see :mod:`mmeffvit.checks.config.check`."""

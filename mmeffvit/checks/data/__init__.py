@@ -1,1 +1,0 @@
-"""Checks of the data of a config: annotation files, boxes, masks, images, label maps."""

@@ -1,0 +1,242 @@
+"""The end of a run on a folder: pictures, tables, exported files, and the next commands."""
+
+import shlex
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.registry import DATASETS
+from mmengine.runner import Runner
+
+from mmeffvit.analysis.contact_sheet import draw_contact_sheet
+from mmeffvit.analysis.curves import plot_curves
+from mmeffvit.analysis.error_curves import analyze
+from mmeffvit.analysis.per_class.report import report_per_class
+from mmeffvit.analysis.per_class.values import per_class
+from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.load import load_config
+from mmeffvit.deploy.export import ToolOptions, export_model
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
+from mmeffvit.deploy.formats.table import FORMATS, format_of
+from mmeffvit.deploy.runtime.predictor import ExportedPredictor
+from mmeffvit.errors import UserError
+from mmeffvit.inference.coco_ids import find_ids
+from mmeffvit.inference.inputs import find_inputs, read_frames
+from mmeffvit.inference.predict import PredictOptions, make_writers
+from mmeffvit.inference.predictor import predict_frames
+from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.metrics import in_percent
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.folder.advice import advice
+from mmeffvit.train.folder.options import FinetuneOptions
+from mmeffvit.train.folder.run import NO_EXPORT
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.text import reason
+from mmeffvit.zoo.runs import best_checkpoint
+
+DEFAULT_EXPORT = ('.onnx',)
+INT8_STEPS = 300
+INT8_IMAGES = 256  # at most, in memory
+
+
+def check_exports(options: FinetuneOptions) -> FinetuneOptions:
+    """The options with the formats that will be exported.
+
+    Raises:
+        UserError: If a format cannot be written here, or int8 lacks its file or packages.
+    """
+    export = exportable(options.export)
+    if options.int8 and '.onnx' not in export:
+        raise UserError(
+            f'--int8 quantizes the .onnx file, and --export is {" ".join(export) or NO_EXPORT}; '
+            'add .onnx to --export, or leave --int8 out'
+        )
+    if options.int8:
+        require('onnxruntime.quantization', '--int8')
+    return replace(options, export=export or [NO_EXPORT])
+
+
+def exportable(suffixes: Sequence[str] | None) -> list[str]:
+    """The formats to export at the end, whose packages must be installed before training."""
+    if suffixes == [NO_EXPORT]:
+        return []
+    try:
+        for suffix in suffixes or DEFAULT_EXPORT:
+            format_of(Path(f'model{suffix}'), ExportOptions(shape=(64, 64), batch=1))
+    except UserError as error:
+        if suffixes is not None:
+            raise
+        logger.info(f'nothing will be exported: {error}')
+        return []
+    return list(suffixes or DEFAULT_EXPORT)
+
+
+def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> dict[str, float]:
+    """Test the best checkpoint, and write pictures, tables and exported files to ``result/``.
+
+    Args:
+        config_path: The config, beside ``run/``.
+        options: Those of the run, of :func:`check_exports`.
+        weights: URL of pretrained weights, suggested after training from scratch.
+
+    Returns:
+        The metrics by name.
+
+    Raises:
+        UserError: If there is no checkpoint.
+    """
+    export = [suffix for suffix in options.export if suffix != NO_EXPORT]
+    result = config_path.with_name('result')
+    checkpoint = best_checkpoint(config_path.with_name('run')).path
+    test = RunOptions(result / 'test', options.cfg_options, verbose=options.verbose)
+    runner, metrics = evaluate(str(config_path), str(checkpoint), test, out=result / 'found.pkl')
+    run = FinishedRun(config_path, checkpoint, runner, options.cfg_options)
+    jobs: dict[str, Callable[[], object]] = {
+        'pictures': run.sheet, 'curves': run.curves, 'per class': run.table,
+    }  # fmt: skip
+    if run.config.default_scope == 'mmdet':
+        jobs['errors'] = run.errors
+    jobs |= {suffix: partial(run.export, suffix) for suffix in export}
+    if options.int8:
+        jobs['int8'] = run.int8
+    rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
+    rows['best'] = str(checkpoint)
+    for name, job in jobs.items():
+        with test.output(test.work_dir):
+            rows[name] = made(job)
+    lines = [f'\n{config_path.stem} on {Path(run.config.data_root).name}']
+    lines += [f'  {name:<14}{text}' for name, text in rows.items()]
+    lines += advice(run.config, in_percent(metrics), weights)
+    logger.info('\n'.join(lines))
+    logger.info(next_commands(config_path, run.config, images_of(run.tested)[0].parent))
+    return metrics
+
+
+def made(job: Callable[[], object]) -> str:
+    """What a job returns, or why it failed: one that fails leaves the others."""
+    try:
+        return str(job())
+    except UserError as error:
+        return f'not made: {error}'
+    except Exception as error:  # exporters raise various ones
+        traceback.print_exc()
+        return f'not made: {reason(error)}'
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A trained and tested model; each method writes a file or folder and returns its path."""
+
+    config_path: Path
+    checkpoint: Path
+    runner: Runner  # of the test
+    cfg_options: Mapping[str, Any]
+
+    @property
+    def result(self) -> Path:
+        return self.config_path.with_name('result')
+
+    @cached_property
+    def config(self) -> Config:
+        return load_config(self.config_path, self.cfg_options)
+
+    @property
+    def tested(self) -> BaseDataset:
+        return self.runner.test_loop.dataloader.dataset
+
+    def sheet(self) -> Path:
+        draw_contact_sheet(self.runner, self.result / 'contact_sheet.png')
+        return self.result / 'contact_sheet.png'
+
+    def curves(self) -> Path:
+        plot_curves([self.config_path.with_name('run')], self.result / 'curves.png')
+        return self.result / 'curves.png'
+
+    def table(self) -> Path:
+        found = self.result / 'found.pkl'
+        report_per_class(str(self.config_path), found, self.result, self.cfg_options)
+        return self.result / 'per_class.md'
+
+    def errors(self) -> Path:
+        evaluator, out = self.config.test_evaluator, self.result / 'errors'
+        types = ('bbox', 'segm') if 'segm' in evaluator.metric else ('bbox',)
+        found = str(self.result / 'found.pkl')
+        analyze(found, evaluator.ann_file, out, types=types, classes=self.config.classes)
+        return out
+
+    def export(self, suffix: str) -> Path:
+        path = self.result / f'model{suffix}'
+        shape = tuple(self.tested[0]['inputs'].shape[1:])
+        options = ToolOptions(
+            shape=shape if FORMATS[suffix].fixed else None,
+            batch=1 if FORMATS[suffix].fixed else None,
+            image=images_of(self.tested)[0],
+            cfg_options=self.cfg_options,
+        )
+        export_model(str(self.config_path), str(self.checkpoint), path, options)
+        return path
+
+    def int8(self) -> str:
+        """Fine-tune the exported file in int8 on the training images."""
+        from mmeffvit.deploy.int8.quantize import quantize  # imports onnx, which is optional
+
+        (first, *_) = datasets_of(self.config, 'train')
+        found = quantize(
+            self.result / 'model.onnx',
+            images_of(DATASETS.build({**first, 'pipeline': []})),
+            self.result / 'int8.onnx',
+            samples=INT8_IMAGES,
+            finetune=INT8_STEPS,
+            allow_slower=True,  # the file may be for another machine
+            metric=self.measure,
+        )
+        return f'{found.out}: {found.chosen}'
+
+    def measure(self, file: Path) -> float:
+        """The first metric of an exported file on the test data, in percent."""
+        predictor = ExportedPredictor(file)
+        inputs = find_inputs(images_of(self.tested)).sources
+        frames = read_frames(inputs, predictor.read, logger.warning)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, 'found.json' if predictor.is_detector else 'found')
+            ids = find_ids(self.tested, predictor.classes)
+            writers = make_writers(predictor, ids, PredictOptions(out))
+            predict_frames(predictor, frames, writers, None, 1)
+            return per_class(str(self.config_path), out, self.cfg_options)[0].mean
+
+
+def images_of(dataset: BaseDataset) -> list[Path]:
+    return [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
+
+
+def next_commands(config_path: Path, config: Config, images: Path) -> str:
+    """Three commands to continue with, which can be pasted; ``images`` is a folder of images."""
+    folder = config_path.parent
+    onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))
+    again = ['train', config_path, '--work-dir', folder / 'run2']
+    if config.get('processes', 1) > 1:
+        again += ['--processes', config.processes]
+    rows = (
+        (
+            f'predict on images, here on those in {images}',
+            ['predict', folder, images, '--out-dir', folder / 'predictions'],
+        ),
+        ('make a file for other programs', ['export', folder, onnx])
+        if not onnx.is_file()
+        else ('make the file smaller', ['quantize', onnx, images, small])
+        if not small.is_file()
+        else (
+            f'run {small.name} on them',
+            ['predict', small, images, '--out-dir', folder / 'int8'],
+        ),
+        ('train again, after changes of the config', again),
+    )
+    lines = [f'to {what}:\n  mmeffvit {shlex.join(map(str, words))}' for what, words in rows]
+    return '\n'.join(['', *lines])

@@ -1,1 +1,0 @@
-"""Parameters and MACs of backbones and models: :mod:`mmeffvit.complexity.count`."""

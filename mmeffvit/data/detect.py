@@ -1,0 +1,193 @@
+"""The format of a dataset, detected once, from what its files are."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import is_image
+from mmeffvit.utils.text import counted, listed
+
+from .faults import Findings
+from .formats import (
+    boxes_csv,
+    class_folders,
+    coco,
+    createml,
+    cvat,
+    darknet,
+    kitti,
+    label_studio,
+    labelme,
+    masks,
+    object_masks,
+    supervisely,
+    via,
+    voc,
+    yolo,
+)
+from .records import DataSet
+from .tree import Match, Tree
+
+
+class Task(Enum):
+    """What a dataset can be trained for."""
+
+    OBJECTS = 'objects'
+    LABEL_MAPS = 'label maps'
+    CLASSES = 'classes'
+
+
+# of each format: find(tree) returns a Match, or None, and read(place, findings) a dataset;
+# UserError if that is ambiguous, incomplete or malformed. The first that fits is used, so that
+# formats that can be mistaken for another come later
+FORMATS: dict[str, ModuleType] = {
+    'coco': coco,
+    'yolo': yolo,
+    'cvat': cvat,
+    'voc': voc,
+    'labelme': labelme,
+    'via': via,
+    'label-studio': label_studio,
+    'supervisely': supervisely,
+    'createml': createml,
+    'csv': boxes_csv,
+    'darknet': darknet,
+    'kitti': kitti,
+    'object-masks': object_masks,
+    'masks': masks,
+    'classes': class_folders,
+}
+TASKS = {'masks': Task.LABEL_MAPS, 'classes': Task.CLASSES}
+NEAREST = {  # by suffix
+    '.json': 'COCO, labelme, VIA, Label Studio, Supervisely or CreateML',
+    '.xml': 'Pascal VOC or CVAT',
+    '.txt': 'YOLO (`class x y width height` in fractions, and data.yaml) or KITTI',
+    '.csv': 'CSV with columns such as filename,xmin,ymin,xmax,ymax,class',
+    'images': 'images with label maps of the same names, or a folder of images per class',
+}
+SHOWN_KINDS = 4
+
+
+@dataclass(frozen=True)
+class Found:
+    """The format of a dataset.
+
+    Args:
+        format: One of ``FORMATS``.
+        task: What it can be trained for.
+        why: What it was recognized by.
+        place: Its files, as the format reads them.
+        others: The other formats that fit, the best first.
+    """
+
+    format: str
+    task: Task
+    why: str
+    place: Any
+    others: tuple['Found', ...] = ()
+
+    def __str__(self) -> str:
+        """The decision with its reason, and the second best."""
+        name = FORMATS[self.format].NAME
+        second = ''
+        if self.others:
+            other = self.others[0]
+            second = f'; also {FORMATS[other.format].NAME} ({other.why}): --format {other.format}'
+        return f'{name}: {self.why}{second}'
+
+    def for_task(self, task: Task) -> 'Found':
+        """The first of the formats that has this task; this one if none has."""
+        return next((found for found in (self, *self.others) if found.task is task), self)
+
+    def read(self) -> DataSet:
+        """Read the dataset."""
+        data = FORMATS[self.format].read(self.place, Findings())
+        if 'train' not in data.splits:
+            raise UserError(
+                f'{data.root} has images of {listed(data.splits)}, but none to train on'
+            )
+        return data
+
+
+def detect(path: Path, format: str | None = None) -> Found:
+    """Detect the format of a dataset.
+
+    Args:
+        path: A folder, or a file of annotations.
+        format: The only one to look for.
+
+    Raises:
+        UserError: If there is none, or it is ambiguous, incomplete or malformed.
+    """
+    path = path.resolve() if '..' in path.parts else path.absolute()
+    if not path.exists():
+        raise UserError(f'{str(path)!r} does not exist')
+    tree = Tree(path)
+    found: list[Found] = []
+    for name in [format] if format else FORMATS:
+        try:
+            match: Match | None = FORMATS[name].find(tree)
+        except UserError:
+            if not found:
+                raise
+            continue
+        if match is not None:
+            found.append(Found(name, TASKS.get(name, Task.OBJECTS), match.why, match.place))
+    if not found:
+        raise UserError(*refusal(tree, path, format))
+    first, *others = found
+    return Found(first.format, first.task, first.why, first.place, tuple(others))
+
+
+def refusal(tree: Tree, path: Path, format: str | None) -> Iterator[str]:
+    """What was found in a folder that has no known format, and the nearest ones."""
+    wanted = f'not in {format} format' if format else 'in no known format'
+    suffixes = Counter('images' if is_image(p) else p.suffix.lower() for p in tree.files)
+    if tree.given is not None:
+        suffixes = Counter([tree.given.suffix.lower()])
+    kinds = [f'{n:,} {kind or "files without suffix"}' for kind, n in described(tree, suffixes)]
+    yield f'{path} is {wanted}: it has {listed(kinds, SHOWN_KINDS) if kinds else "no files"}'
+    near = [text for kind, text in NEAREST.items() if suffixes[kind]]
+    if near:
+        yield f'  nearest: {"; ".join(near)}'
+    if suffixes['images'] and any(suffixes[kind] for kind in ('.txt', '.xml', '.json', '.csv')):
+        yield (
+            f'  {unknown_file(tree)} may hold annotations in an unknown format: export them in one '
+            'of these, see docs/datasets.md'
+        )
+    elif suffixes['images']:
+        yield (
+            '  if folders hold images and label maps, give --images DIR --masks DIR; see '
+            'docs/datasets.md'
+        )
+
+
+def described(tree: Tree, suffixes: Counter[str]) -> Iterator[tuple[str, int]]:
+    """Every kind of file and its number, text files with what a line of them has."""
+    for kind, number in suffixes.most_common():
+        first = next((p for p in tree.of('.txt') if tree.head(p).strip()), None)
+        yield (f'.txt {line_of(tree, first)}' if kind == '.txt' and first else kind), number
+
+
+def line_of(tree: Tree, path: Path) -> str:
+    """What a line of a text file has, in words."""
+    words = tree.head(path).strip().split(b'\n')[0][:400].decode(errors='replace').split()
+    integers = sum(word.lstrip('-').isdecimal() for word in words)
+    if integers == len(words):
+        return f'of {counted(integers, "integer")} a line'
+    numbers = sum(word.lstrip('-').replace('.', '', 1).isdecimal() for word in words)
+    if numbers == len(words):
+        return f'of {counted(numbers, "number")} a line'
+    return f'of {counted(len(words), "word")} a line'
+
+
+def unknown_file(tree: Tree) -> Path:
+    """A file that may hold annotations, one named as an image first."""
+    stems = {path.stem for path in tree.images}
+    paths = [tree.given] if tree.given else tree.of('.xml', '.json', '.txt', '.csv')
+    return next((path for path in paths if path.stem in stems), paths[0])

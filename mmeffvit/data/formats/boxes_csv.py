@@ -1,0 +1,149 @@
+"""Boxes in CSV files: TensorFlow's columns, RetinaNet's without heading, Open Images'."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mmeffvit.data import faults
+from mmeffvit.data.files import read_text, require_text
+from mmeffvit.data.records import DataSet, split_in, split_of_file
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import number
+
+NAME = 'CSV'
+ONLY = 'object'  # the class of a file without a column for it
+COLUMNS = {  # spellings of a heading, without case, blanks and underscores
+    'name': ('filename', 'imageid', 'image', 'imagepath', 'imagename', 'path', 'file', 'filepath',
+             'img', 'imgname', 'id'),
+    'class': ('class', 'label', 'labelname', 'classname', 'category', 'categoryname', 'name'),
+    'left': ('xmin', 'x1', 'left', 'xtl', 'bboxxmin', 'bboxx', 'bboxleft', 'x'),
+    'top': ('ymin', 'y1', 'top', 'ytl', 'bboxymin', 'bboxy', 'bboxtop', 'y'),
+    'right': ('xmax', 'x2', 'right', 'xbr', 'bboxxmax', 'bboxright'),
+    'bottom': ('ymax', 'y2', 'bottom', 'ybr', 'bboxymax', 'bboxbottom'),
+    'wide': ('bboxwidth', 'bboxw', 'w', 'width'),
+    'high': ('bboxheight', 'bboxh', 'h', 'height'),
+    'box': ('bbox', 'box'),
+    'split': ('split', 'set', 'subset'),
+    'crowd': ('isgroupof',),
+}  # fmt: skip
+CORNERS, SIDES = ('left', 'top', 'right', 'bottom'), ('left', 'top', 'wide', 'high')
+RETINANET = re.compile(r'[^,]+(,\s*-?[\d.]+){4},[^,]+$|[^,]+,,,,,$')
+TABLES = ('classes.csv', 'class-descriptions', 'class_descriptions', 'class_list', 'labels')
+Row = dict[str, str]
+
+
+def find(tree: Tree) -> Match | None:
+    """The CSV files with a box in a line."""
+    paths = [path for path in tree.sample('.csv') if headings(first_lines(tree, path))]
+    why = f'{counted(len(paths), "CSV file")} with a box in a line'
+    return Match((tree, paths), why) if paths else None
+
+
+def first_lines(tree: Tree, path: Path) -> list[str]:
+    return tree.head(path)[:4096].decode('utf-8-sig', errors='replace').splitlines()
+
+
+def headings(lines: Sequence[str]) -> list[str] | None:
+    """What every column has; None if these are not boxes."""
+    if not lines:
+        return None
+    names = [re.sub(r'[\s_"#.-]', '', name).lower() for name in lines[0].split(',')]
+    found: dict[str, str] = {}
+    for kind, spellings in COLUMNS.items():
+        name = next((each for each in spellings if each in names and each not in found), None)
+        if name is not None:
+            found[name] = kind
+    kinds = [found.get(name, '') for name in names]
+    corners = {*CORNERS} <= {*kinds} or {*SIDES} <= {*kinds} or 'box' in kinds
+    if 'name' in kinds and corners:
+        return kinds
+    return ['name', *CORNERS, 'class'] if RETINANET.match(lines[0]) else None
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    names = read_names(tree, findings)
+    builder = Builder(tree, findings)
+    for path in paths:
+        text = require_text(path, findings)
+        kinds = headings(text.splitlines()[:1])
+        if kinds is None:
+            continue
+        try:
+            rows = list(rows_of(text, kinds))
+        except csv.Error as error:
+            raise UserError(f'{path} cannot be read as CSV: {error}') from error
+        is_relative = any('.' in row.get('left', '') for _, row in rows) and all(
+            is_fraction(row) for _, row in rows
+        )
+        for line, row in rows:
+            read_row(path, line, row, names, tree, builder, is_relative)
+    return builder.build(NAME, paths)
+
+
+def rows_of(text: str, kinds: Sequence[str]) -> Iterator[tuple[int, Row]]:
+    """Line and values of every row, by kind of column."""
+    reader = csv.reader(io.StringIO(text))
+    for values in reader:
+        row = {kind: v.strip() for kind, v in zip(kinds, values, strict=False) if kind}
+        has_heading = reader.line_num == 1 and not RETINANET.match(text.partition('\n')[0].strip())
+        if values and not has_heading:
+            yield reader.line_num, row
+
+
+def is_fraction(row: Row) -> bool:
+    try:
+        keys = CORNERS if 'right' in row else SIDES
+        return all(0 <= float(row.get(key) or 0) <= 1 for key in keys)
+    except ValueError:
+        return False
+
+
+def read_names(tree: Tree, findings: faults.Findings) -> dict[str, str]:
+    """The names of classes that a table beside the boxes has for its codes, such as /m/01g317."""
+    names = {}
+    for path in tree.sample('.csv'):
+        if path.name.lower().startswith(TABLES) and path != tree.given:
+            for line in (read_text(path, findings) or '').splitlines():
+                code, _, name = line.partition(',')
+                if code.startswith('/m/'):
+                    names[code] = name.strip().strip('"')
+    return names
+
+
+def read_row(
+    path: Path,
+    line: int,
+    row: Row,
+    names: dict[str, str],
+    tree: Tree,
+    builder: Builder,
+    is_relative: bool,
+) -> None:
+    """Add an image, and the box of a row unless its values are empty."""
+    where = f'{path}, line {line}'
+    split = split_in(row.get('split') or '') or split_of_file(path, tree.root)
+    picture = builder.picture(row.get('name') or '', path, where, split=split)
+    keys = CORNERS if 'right' in row else SIDES
+    if picture is None or not any(row.get(key) for key in (*keys, 'box')):
+        return
+    try:
+        if 'box' in row:
+            left, top, wide, high = map(number, re.split(r'[,\s]+', row['box'].strip('[]() ')))
+        else:
+            left, top, wide, high = (number(row.get(key)) for key in keys)
+        if keys is CORNERS and 'box' not in row:
+            wide, high = wide - left, high - top
+    except ValueError as error:
+        builder.broken(picture, where, error)
+        return
+    name = row.get('class') or ('' if 'class' in row else ONLY)
+    more = dict(is_relative=is_relative, is_crowd=row.get('crowd') == '1')
+    builder.add(picture, names.get(name, name), where, box=(left, top, wide, high), **more)

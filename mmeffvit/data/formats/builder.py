@@ -1,0 +1,136 @@
+"""A dataset that is collected image by image and object by object."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.data import faults
+from mmeffvit.data.files import ImageFinder
+from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_of
+from mmeffvit.data.tree import Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed
+
+from .shapes import Points, box_of, flat
+
+IMAGE_FOLDERS = ('images', 'JPEGImages', 'img', 'data')
+
+
+class Builder:
+    """Collects a dataset; images are found by name, classes are numbered as they appear.
+
+    Args:
+        tree: The files.
+        findings: Receives what is wrong or not read.
+        classes: The names of the classes where a table has them, else those of the objects.
+    """
+
+    def __init__(self, tree: Tree, findings: faults.Findings, classes: Sequence[str] = ()) -> None:
+        self.root, self.findings = tree.root, findings
+        self.finder = ImageFinder(tree.root, findings)
+        self.is_closed = bool(classes)
+        self.numbers = {name: i for i, name in enumerate(classes)}
+        self.splits: dict[str, dict[Path, Picture]] = {}
+
+    def picture(
+        self,
+        name: str,
+        source: Path,
+        where: str = '',
+        size: Size | None = None,
+        split: str | None = None,
+    ) -> Picture | None:
+        """The image of a name in a file of annotations; None, and a finding, without one.
+
+        Args:
+            name: With or without folders and suffix.
+            source: The file.
+            where: The place in it.
+            size: Height and width in it, if known.
+            split: Its split; by default the one that the folders are named after.
+        """
+        parents = (source.parent, source.parent.parent)
+        folders = [*parents, *(p / inner for p in parents for inner in IMAGE_FOLDERS)]
+        own = split or named_split(source.parent, self.root)
+        found = self.finder.find(name, folders, own)
+        if len(found) != 1:
+            several = f' is one of {listed(found)}' if found else ''
+            place = where or str(source)
+            self.findings.add(self.finder.fault(name, found), f'{place}: {name}{several}')
+            return None
+        split = own or split_of(found[0].parent, self.root)
+        pictures = self.splits.setdefault(split, {})
+        if found[0] not in pictures:
+            pictures[found[0]] = Picture(found[0], recorded=size if size and all(size) else None)
+        return pictures[found[0]]
+
+    def add(
+        self,
+        picture: Picture,
+        name: Any,
+        where: str,
+        *,
+        box: Sequence[float] | None = None,
+        points: Points | None = None,
+        mask: Any = None,
+        **more: Any,
+    ) -> Object | None:
+        """Add an object, of a box or of the points of its outline; None, and a finding, if not.
+
+        Args:
+            picture: Its image.
+            name: Its class.
+            where: File and place, for messages.
+            box: Left, top, width and height; by default around the points.
+            points: The corners of its outline.
+            mask: Its outlines or run lengths, if not of these points.
+            more: Other fields of the object.
+        """
+        name = str(name).strip() if isinstance(name, str | int) else ''
+        if not name:
+            self.broken(picture, where, 'an object without a class')
+            return None
+        if self.is_closed and name not in self.numbers:
+            self.broken(picture, where, repr(name), faults.CATEGORY_UNKNOWN)
+            return None
+        if points is not None and mask is None:
+            mask = [flat(points)]
+        left, top, width, height = box if box is not None else box_of(points or [])
+        label = self.numbers.setdefault(name, len(self.numbers))
+        item = Object(label, (left, top, width, height), where, mask, **more)
+        picture.objects.append(item)
+        return item
+
+    def broken(
+        self,
+        picture: Picture,
+        where: str,
+        why: object,
+        fault: faults.Fault = faults.RECORD_BROKEN,
+    ) -> None:
+        """Report an object that cannot be read."""
+        picture.num_broken += 1
+        self.findings.add(fault, f'{where}: {why}')
+
+    def unread(self, where: str, kind: object) -> None:
+        """Report what is no box and no outline, and not read."""
+        self.findings.add(faults.SHAPE_UNREAD, f'{where}: {kind}')
+
+    def build(self, format: str, files: Iterable[Path] = ()) -> DataSet:
+        """The dataset; classes without a table are sorted.
+
+        Raises:
+            UserError: If there is nothing to train on.
+        """
+        splits = {split: list(pictures.values()) for split, pictures in self.splits.items()}
+        if not splits.get('train') or not self.numbers:
+            raise UserError(
+                f'{self.root}: no object in {listed(files, 3)} to train on',
+                *self.findings.describe().splitlines(),
+            )
+        classes = [*self.numbers] if self.is_closed else sorted(self.numbers)
+        labels = {self.numbers[name]: label for label, name in enumerate(classes)}
+        data = DataSet(format, self.root, classes, splits, self.findings)
+        for item in data.objects():
+            item.label = labels[item.label]
+        return data

@@ -1,0 +1,259 @@
+"""COCO's format: one JSON file for every split, also as Roboflow exports it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.files import ImageFinder
+from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.images import header_size
+from mmeffvit.utils.text import counted, listed
+
+from .coco_file import (
+    LISTS,
+    CocoFile,
+    is_box,
+    is_id,
+    is_name,
+    is_number,
+    is_number_id,
+    is_score,
+    is_size,
+    mask_fault,
+    run_lengths,
+)
+
+NAME = 'COCO'
+ROBOFLOW = '_annotations.coco.json'
+
+
+def find(tree: Tree) -> Match | None:
+    """The JSON file of every split."""
+    paths = [path for path in tree.sample('.json') if is_coco(tree.content(path))]
+    roboflow = [path for path in paths if path.name == ROBOFLOW]
+    usual = [p for p in paths if p.parent in (tree.root, tree.root / 'annotations')]
+    splits: dict[str, Path] = {}
+    for path in roboflow or usual or paths:
+        split = split_of_file(path, tree.root) or 'train'
+        if split in splits:
+            raise UserError(f'{splits[split]} and {path} are both for {split}: give the one to use')
+        splits[split] = path
+    if splits and tree.given is not None:
+        splits = {'train': tree.given}
+    if splits and 'train' not in splits:
+        raise UserError(f'{tree.root} has {listed(splits.values())}, but no file to train on')
+    why = f'{counted(len(splits), "JSON file")} with images, annotations and categories'
+    return Match((tree, splits), why) if splits else None
+
+
+def is_coco(content: bytes) -> bool:
+    return all(f'"{name}"'.encode() in content for name in LISTS)
+
+
+def read(place: tuple[Tree, dict[str, Path]], findings: Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    finder = ImageFinder(tree.root, findings)
+    files = {split: read_split(path, finder, findings) for split, path in paths.items()}
+    classes = names_in(files['train'], files)
+    labels = {name: number for number, name in enumerate(classes)}
+    splits = {}
+    for split, file in files.items():
+        path = paths[split]
+        theirs = {key: labels.get(c['name']) for key, c in file.categories.items()}
+        strangers = [c['name'] for c in file.categories.values() if c['name'] not in labels]
+        used = {a['category_id'] for a in file.annotations}
+        if any(theirs[key] is None for key in used & theirs.keys()):
+            raise UserError(
+                f'{path} has categories that {paths["train"]} does not have: {listed(strangers)}'
+            )
+        pictures = pictures_of(
+            file, path, split if len(files) > 1 else None, theirs, finder, findings
+        )
+        splits[split] = list(pictures)
+    if not any(splits.values()) and findings.counts[faults.IMAGE_MISSING]:
+        raise UserError(
+            f'{findings.named(faults.IMAGE_MISSING)}: no image was found below {tree.root}, such '
+            f'as {findings.places[faults.IMAGE_MISSING][0]}. The annotations are: '
+            f'{count_names(files)}. Fix: {faults.PREFIX}'
+        )
+    return DataSet(NAME, tree.root, classes, splits, findings)
+
+
+def count_names(files: dict[str, CocoFile]) -> str:
+    """The number of annotations of every category, for messages."""
+    found = Counter(f.categories[a['category_id']]['name'] for f in files.values()
+                    for a in f.annotations if a['category_id'] in f.categories)  # fmt: skip
+    return listed(f'{name} {number:,}' for name, number in found.most_common())
+
+
+def read_split(path: Path, finder: ImageFinder, findings: Findings) -> CocoFile:
+    """The valid records of a file; an error if it is not in COCO format."""
+    content = read_json(path)
+    absent = [n for n in LISTS if not isinstance(content, dict) or type(content.get(n)) is not list]
+    if absent:
+        raise UserError(f'{path} has no list of {", ".join(absent)}: it is not in COCO format')
+    filled = Counter(fill_images(content['images'], path, finder))
+    filled.update(fill_annotations(content))
+    for field, count in filled.items():
+        findings.add(faults.FILLED, f'{path}: {field} of {counted(count, "record")}')
+    return CocoFile(content, lambda fault, place: findings.add(fault, f'{path}: {place}'))
+
+
+def fill_images(images: list, path: Path, finder: ImageFinder) -> Iterator[str]:
+    """Fill in sizes that are missing, 0 or negative, and yield the name of what was filled in."""
+    for image in images:
+        if not isinstance(image, dict) or not is_name(image.get('file_name')):
+            continue
+        if is_unknown(image.get('width')) or is_unknown(image.get('height')):
+            found = finder.find(image['file_name'], folders_of(path, finder))
+            size = header_size(found[0]) if len(found) == 1 else None
+            if size is not None:
+                image['height'], image['width'] = size
+                yield 'width and height'
+            elif not found:  # the missing image is the fault
+                image['height'] = image['width'] = 1
+
+
+def is_unknown(side: Any) -> bool:
+    return side is None or (type(side) in (int, float) and side <= 0)
+
+
+def fill_annotations(content: dict[str, list]) -> Iterator[str]:
+    """Fill in ids, boxes and areas that follow from the rest, and yield the names of these."""
+    sizes = {i.get('id'): (i.get('height'), i.get('width')) for i in content['images']
+             if isinstance(i, dict) and is_id(i.get('id'))}  # fmt: skip
+    rows = [row for row in content['annotations'] if isinstance(row, dict)]
+    unused = max((row['id'] for row in rows if is_number_id(row.get('id'))), default=0)
+    for row in rows:
+        if row.get('id') is None:
+            row['id'] = unused = unused + 1
+            yield 'id'
+        if row.get('bbox') in (None, []):
+            key = row.get('image_id')
+            box = box_of(row.get('segmentation'), sizes.get(key) if is_id(key) else None)
+            if box is not None:
+                row['bbox'] = box
+                yield 'bbox'
+        if row.get('area') is None and is_box(row.get('bbox')):
+            row['area'] = abs(row['bbox'][2] * row['bbox'][3])
+            yield 'area'
+
+
+def box_of(mask: Any, size: tuple | None) -> list[float] | None:
+    """The box around the polygons or run lengths of a mask; None if they have none."""
+    if isinstance(mask, list):
+        parts = [p for p in mask if isinstance(p, list) and all(map(is_number, p))]
+        x, y = ([v for p in parts for v in p[i : len(p) // 2 * 2 : 2]] for i in (0, 1))
+        return [min(x), min(y), max(x) - min(x), max(y) - min(y)] if y else None
+    image = dict(zip(('height', 'width'), size or (), strict=False))
+    if not mask or not all(map(is_size, image.values())) or mask_fault(mask, image):
+        return None
+    runs = np.array(run_lengths(mask['counts']))
+    ends = np.cumsum(runs)
+    first, last = (ends - runs)[1::2], ends[1::2] - 1  # of the runs of the object
+    kept = runs[1::2] > 0
+    first, last = first[kept], last[kept]
+    if not len(first):
+        return None
+    columns, rows, ends = first // size[0], first % size[0], last % size[0]
+    whole = (last // size[0] > columns).any()  # a run over the end of a column
+    top, bottom = (0, size[0] - 1) if whole else (rows.min(), ends.max())
+    left, right = columns.min(), (last // size[0]).max()
+    return [float(v) for v in (left, top, right - left + 1, bottom - top + 1)]
+
+
+def folders_of(path: Path, finder: ImageFinder) -> list[Path]:
+    """Where the images of an annotation file are looked for first."""
+    parents = (path.parent, finder.root, finder.root / 'images')
+    split_folder = path.stem.removeprefix('instances_')
+    return [*(p / split_folder for p in parents[1:]), *parents]
+
+
+def names_in(file: CocoFile, files: dict[str, CocoFile]) -> list[str]:
+    """The names of the categories, in the order of the file.
+
+    Roboflow's first category is the name of the project, the supercategory of all others without
+    objects; it is ignored.
+    """
+    used = Counter(f.categories[a['category_id']]['name']
+                   for f in files.values() for a in f.annotations
+                   if a['category_id'] in f.categories)  # fmt: skip
+    above = {c.get('supercategory') for c in file.categories.values()}
+    names = [c['name'] for c in file.categories.values()]
+    return [name for name in names if used[name] or name not in above]
+
+
+def pictures_of(
+    file: CocoFile,
+    path: Path,
+    split: str | None,
+    labels: dict[Any, int],
+    finder: ImageFinder,
+    findings: Findings,
+) -> Iterator[Picture]:
+    """Every existing image with its objects."""
+    by_image: dict[Any, list[Object]] = {key: [] for key in file.images}
+    num_annotations = Counter(
+        annotation['image_id']
+        for annotation in file.content['annotations']
+        if isinstance(annotation, dict) and is_id(annotation.get('image_id'))
+    )
+    for annotation in file.annotations:
+        where = f'{path}, annotation {annotation["id"]}'
+        image = file.images.get(annotation['image_id'])
+        if image is None:
+            if annotation['image_id'] not in file.image_ids:  # otherwise the image has the fault
+                findings.add(faults.IMAGE_UNKNOWN, where)
+            continue
+        if annotation['category_id'] not in labels:
+            findings.add(faults.CATEGORY_UNKNOWN, where)
+            continue
+        if item := to_object(annotation, image, labels, where, findings):
+            by_image[annotation['image_id']].append(item)
+    seen = set()
+    folders = folders_of(path, finder)
+    for key, image in file.images.items():
+        found = finder.find(image['file_name'], folders, split)
+        where = f'{path}, image {key}: {image["file_name"]}'
+        if len(found) != 1:
+            findings.add(
+                finder.fault(image['file_name'], found),
+                where + (f' is one of {listed(found)}' if found else ''),
+            )
+        elif found[0] in seen:
+            findings.add(faults.IMAGE_LISTED_TWICE, where)
+        else:
+            seen.add(found[0])
+            objects, size = by_image[key], (image['height'], image['width'])
+            num_broken = num_annotations[key] - len(objects)
+            yield Picture(found[0], objects, recorded=size, num_broken=num_broken)
+
+
+def to_object(
+    annotation: dict, image: dict, labels: dict[Any, int], where: str, findings: Findings
+) -> Object | None:
+    """An annotation; None, and a finding, if its mask is broken."""
+    mask = annotation.get('segmentation') or None
+    if isinstance(mask, list):
+        whole = [part for part in mask if not isinstance(part, list) or len(part) >= 6]
+        if whole and len(whole) < len(mask):
+            findings.add(faults.MASK_PART, where)
+            mask = whole
+    if mask is not None and (found := mask_fault(mask, image)):
+        fault, text = found
+        findings.add(fault, f'{where}: {text}')
+        return None
+    label = labels[annotation['category_id']]
+    crowd = bool(annotation.get('iscrowd'))
+    score = annotation.get('score')
+    score = float(score) if is_score(score) else 1.0
+    return Object(label, tuple(annotation['bbox']), where, mask, is_crowd=crowd, score=score)

@@ -1,0 +1,57 @@
+"""CreateML's format: a JSON list of images with boxes around centers."""
+
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.data import faults
+from mmeffvit.data.records import DataSet, split_of_file
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import number
+
+NAME = 'CreateML'
+
+
+def find(tree: Tree) -> Match | None:
+    """The JSON files with labels and coordinates."""
+    paths = [path for path in tree.sample('.json') if is_createml(tree.content(path))]
+    why = f"{counted(len(paths), 'JSON file')} of CreateML's labels and coordinates"
+    return Match((tree, paths), why) if paths else None
+
+
+def is_createml(content: bytes) -> bool:
+    return content.lstrip()[:1] == b'[' and b'"coordinates"' in content and b'"label"' in content
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    builder = Builder(tree, findings)
+    for path in paths:
+        content = read_json(path)
+        for count, entry in enumerate(content if isinstance(content, list) else (), 1):
+            read_image(path, f'{path}, image {count}', entry, tree, builder)
+    return builder.build(NAME, paths)
+
+
+def read_image(path: Path, where: str, entry: Any, tree: Tree, builder: Builder) -> None:
+    """Add an image with its boxes."""
+    entry = entry if isinstance(entry, dict) else {}
+    name = entry.get('image') or entry.get('imagefilename') or entry.get('filename')
+    if not isinstance(name, str):
+        builder.findings.add(faults.RECORD_BROKEN, f'{where}: no image')
+        return
+    picture = builder.picture(name, path, where, split=split_of_file(path, tree.root))
+    for count, row in enumerate(entry.get('annotations') or () if picture else (), 1):
+        place = f'{where}, {name}, annotation {count}'
+        try:
+            x, y, width, height = (
+                number(row['coordinates'][key]) for key in ('x', 'y', 'width', 'height')
+            )
+            box = (x - width / 2, y - height / 2, width, height)
+            builder.add(picture, row['label'], place, box=box)
+        except (KeyError, TypeError, ValueError) as error:
+            builder.broken(picture, place, error)

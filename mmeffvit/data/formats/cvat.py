@@ -1,0 +1,109 @@
+"""CVAT's own format, "CVAT for images" or "for video": one XML file with boxes and outlines."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from mmeffvit.data import faults
+from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in, split_of_file
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import box_of_mask, ellipse, number, placed, points_of, rectangle, rotated
+from .xml import read_xml
+
+NAME = 'CVAT'
+FRAME = '{:06d}'  # the names of a video's frames, as CVAT exports them
+NOT_SHAPES = ('tag', 'attribute')
+
+
+def find(tree: Tree) -> Match | None:
+    """The XML files with the annotations of many images."""
+    paths = [path for path in tree.sample('.xml') if is_cvat(tree.head(path))]
+    why = f"{counted(len(paths), 'XML file')} with CVAT's annotations of images"
+    return Match((tree, paths), why) if paths else None
+
+
+def is_cvat(head: bytes) -> bool:
+    return b'<annotations>' in head[:4096] and (b'<image ' in head or b'<track ' in head)
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    builder = Builder(tree, findings)
+    for path in paths:
+        root, lines = read_xml(path)
+        for name, size, split, shapes in images_of(root):
+            where = f'{path}, line {lines[shapes[0]] if shapes else 1}'
+            picture = builder.picture(
+                name, path, where, size, split or split_of_file(path, tree.root)
+            )
+            for shape in shapes if picture else ():
+                where = f'{path}, line {lines[shape]}'
+                try:
+                    read_shape(shape, picture, size, where, builder)
+                except (KeyError, TypeError, ValueError) as error:
+                    builder.broken(picture, where, error)
+    return builder.build(NAME, paths)
+
+
+def images_of(root: Element) -> Iterator[tuple[str, Size | None, str | None, list[Element]]]:
+    """Name, size, split and shapes of every image or frame."""
+    for image in root.findall('image'):
+        size = size_of(image.get('height'), image.get('width'))
+        yield image.get('name') or '', size, split_in(image.get('subset') or ''), list(image)
+    frames: dict[int, list[Element]] = {}
+    for track in root.findall('track'):
+        for shape in track:
+            if shape.get('outside') != '1' and (shape.get('frame') or '').isdecimal():
+                shape.set('label', shape.get('label') or track.get('label') or '')
+                frames.setdefault(int(shape.get('frame')), []).append(shape)
+    found = root.find('.//original_size')
+    size = size_of(*(found.findtext(side) for side in ('height', 'width'))) if found else None
+    for frame, shapes in sorted(frames.items()):
+        yield f'frame_{FRAME.format(frame)}', size, None, shapes
+
+
+def size_of(height: str | None, width: str | None) -> Size | None:
+    texts = (height or '').strip(), (width or '').strip()
+    return tuple(map(int, texts)) if all(t.isdecimal() and len(t) < 10 for t in texts) else None
+
+
+def read_shape(
+    shape: Element, picture: Picture, size: Size | None, where: str, builder: Builder
+) -> Object | None:
+    """Add a shape of an image."""
+    if shape.tag in NOT_SHAPES:
+        return None
+    name, angle = shape.get('label'), number(shape.get('rotation') or 0)
+
+    def values(*keys: str) -> list[float]:
+        return [number(shape.get(key)) for key in keys]
+
+    if shape.tag == 'box':
+        left, top, right, bottom = values('xtl', 'ytl', 'xbr', 'ybr')
+        box = (left, top, right - left, bottom - top)
+        if not angle:
+            return builder.add(picture, name, where, box=box)
+        center = ((left + right) / 2, (top + bottom) / 2)
+        return builder.add(picture, name, where, points=rotated(rectangle(*box), center, angle))
+    if shape.tag == 'polygon':
+        pairs = [pair.split(',') for pair in (shape.get('points') or '').split(';')]
+        return builder.add(picture, name, where, points=points_of(pairs))
+    if shape.tag == 'ellipse':
+        points = ellipse(*values('cx', 'cy', 'rx', 'ry'), angle)
+        return builder.add(picture, name, where, points=points)
+    if shape.tag == 'mask':
+        left, top, width, height = map(int, values('left', 'top', 'width', 'height'))
+        runs = [int(number(run)) for run in (shape.get('rle') or '').split(',')]
+        if min(runs) < 0 or sum(runs) != width * height:
+            raise ValueError(f'run lengths that do not fill {width} x {height} pixels')
+        mask = np.repeat(np.arange(len(runs)) % 2, runs).reshape(height, width) > 0
+        code = placed(mask, left, top, size or (0, 0))
+        return builder.add(picture, name, where, box=box_of_mask(mask, left, top), mask=code)
+    builder.unread(where, shape.tag)
+    return None

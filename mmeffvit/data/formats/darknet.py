@@ -1,0 +1,141 @@
+"""YOLO's labels without data.yaml: names and lists of images in text files, as in darknet."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmeffvit.data import faults
+from mmeffvit.data.files import read_list, read_text
+from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.text import counted, listed
+
+from .yolo import find_orphans, labels_of, read_pictures
+
+NAME = 'YOLO'
+NAMES = ('obj.names', 'classes.txt', '_darknet.labels', 'predefined_classes.txt', 'notes.json')
+LINE = re.compile(rb'\s*\d{1,9}(\.0*)?(\s+-?(\d+\.?\d*|\.\d+)(e-?\d+)?){4,}\s*$')
+LONG = 4000  # characters of a line that are looked at
+LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
+Place = tuple[Tree, Path, dict[str, Path]]  # names of the classes, and the lists of the splits
+
+
+def find(tree: Tree) -> Match | None:
+    """The names of the classes, and lists of images, if there are labels beside images."""
+    for path in tree.of('.data'):
+        settings = read_settings(path)
+        if {'names', 'train'} <= settings.keys():
+            names, train = (resolve(settings[key], tree.root) for key in ('names', 'train'))
+            if names is None or train is None:
+                absent = settings['train' if names else 'names']
+                raise UserError(f'{path}: {absent!r:.200} does not exist below {tree.root}')
+            valid = resolve(settings.get('valid', ''), tree.root)
+            lists = {'train': train, **({'val': valid} if valid else {})}
+            return Match((tree, names, lists), f"{path.name}, darknet's, names {names.name}")
+    if tree.given is not None:
+        return None
+    labels = label_files(tree)
+    if not labels:
+        return None
+    named = [*tree.named(*NAMES), *tree.of('.names')]
+    if not named:
+        raise UserError(
+            f'{tree.root} has labels as YOLO has them, but no names: write data.yaml with',
+            *suggested(tree, labels),
+        )
+    lists = {SPLIT_NAMES[p.stem]: p for p in tree.named(*(f'{s}.txt' for s in SPLIT_NAMES))
+             if p.parent == tree.root}  # fmt: skip
+    why = f'{counted(len(labels), "text file")} of a class and a box a line, names in '
+    return Match((tree, named[0], lists), why + named[0].name)
+
+
+def label_files(tree: Tree) -> list[Path]:
+    """Text files of a class number and a box a line, named as images."""
+    stems = {path.stem for path in tree.images}
+    found = [path for path in tree.sample('.txt') if path.stem in stems]
+    filled = [path for path in found if tree.head(path).strip()]
+    fitting = [path for path in filled if is_label(tree.head(path))]
+    if not fitting or len(fitting) < len(filled) / 2:
+        return []
+    return [path for path in tree.of('.txt') if path.stem in stems]
+
+
+def is_label(content: bytes) -> bool:
+    line = content.strip().split(b'\n')[0]
+    line = line if len(line) <= LONG else line[:LONG].rpartition(b' ')[0]
+    return bool(LINE.match(line)) and all(abs(float(v)) <= LIMIT for v in line.split()[1:])
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """The lines of ``key = value``."""
+    lines = (read_text(path, faults.Findings()) or '').splitlines()
+    pairs = (line.partition('=') for line in lines if '=' in line and line.strip()[0] != '#')
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def resolve(name: str, root: Path) -> Path | None:
+    """A file of a dataset that was elsewhere when its path was written."""
+    parts = [part for part in name.replace('\\', '/').split('/') if part not in ('', '.', '..')]
+    tried = (root.joinpath(*parts[i:]) for i in range(len(parts)))
+    return next((path for path in tried if path.is_file()), None)
+
+
+def suggested(tree: Tree, labels: Sequence[Path]) -> list[str]:
+    """A data.yaml that would work, but for the names."""
+    folders: dict[str, str] = {}
+    for path in tree.images:
+        if labels_of(path) in {*labels}:
+            split = split_of(path.parent, tree.root)
+            folders.setdefault(split, path.parent.relative_to(tree.root).as_posix())
+    numbers = {
+        int(float(line.split()[0]))
+        for path in labels
+        for line in tree.head(path).splitlines()
+        if LINE.match(line[:LONG])
+    }
+    names = ', '.join(f'class {n}' for n in range(min(max(numbers, default=0), 999) + 1))
+    lines = [f'  {split}: {folder}' for split, folder in sorted(folders.items())]
+    return [*lines, f'  names: [{names}]']
+
+
+def read(place: Place, findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, names, lists = place
+    classes = read_names(names, findings)
+    images: dict[str, list[Path]] = {}
+    for split, path in lists.items():
+        for line in read_list(path, findings):
+            image = resolve(line, tree.root)
+            if image is None:
+                findings.add(faults.IMAGE_MISSING, f'{path}: {line:.200}')
+            else:
+                images.setdefault(split, []).append(image)
+    if not lists:
+        labeled = {path.parent for path in tree.images if labels_of(path).is_file()}
+        for path in tree.images:
+            if path.parent in labeled:
+                images.setdefault(split_of(path.parent, tree.root), []).append(path)
+    if not images.get('train'):
+        raise UserError(f'{tree.root}: no image in {listed(lists.values())} to train on')
+    splits = {
+        split: read_pictures(found, len(classes), findings) for split, found in images.items()
+    }
+    if not lists:
+        find_orphans(
+            {labels_of(p) for found in images.values() for p in found}, tree.root, findings
+        )
+    return DataSet(NAME, tree.root, classes, splits, findings)
+
+
+def read_names(path: Path, findings: faults.Findings) -> list[str]:
+    """The names in lines, or in Label Studio's JSON."""
+    if path.suffix != '.json':
+        return list(read_list(path, findings))
+    content = read_json(path)
+    rows = content.get('categories') if isinstance(content, dict) else None
+    try:
+        return [str(row['name']) for row in sorted(rows, key=lambda row: row['id'])]
+    except (KeyError, TypeError) as error:
+        raise UserError(f'{path} has no list of categories with id and name') from error

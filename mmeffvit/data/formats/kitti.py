@@ -1,0 +1,54 @@
+"""KITTI's format: a text file of 15 columns for every image, in ``label_2`` and ``image_2``."""
+
+import re
+from pathlib import Path
+
+from mmeffvit.data import faults
+from mmeffvit.data.files import read_text
+from mmeffvit.data.records import DataSet
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import number
+
+NAME = 'KITTI'
+LINE = re.compile(rb'[^\W\d]\S{0,99}( -?\d[\d.e+-]{0,30}){14,15}\s*$')
+IGNORED = 'DontCare'
+BOX = slice(4, 8)  # columns of left, top, right and bottom
+IMAGES, LABELS = 'image_', 'label_'
+
+
+def find(tree: Tree) -> Match | None:
+    """The text files of a class and 14 numbers a line."""
+    if not any(LINE.match(tree.head(path)[:2000].partition(b'\n')[0])
+               for path in tree.sample('.txt')):  # fmt: skip
+        return None
+    stems = {path.stem for path in tree.images}
+    paths = [path for path in tree.of('.txt') if path.stem in stems]
+    why = f'{counted(len(paths), "text file")} of a class and 14 numbers a line'
+    return Match((tree, paths), why) if paths else None
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`; the box in the image counts, not the one in space."""
+    tree, paths = place
+    builder = Builder(tree, findings)
+    for path in paths:
+        folder = path.parent.with_name(path.parent.name.replace(LABELS, IMAGES))
+        picture = builder.picture(path.stem, folder / path.name, str(path))
+        text = read_text(path, findings) if picture else None
+        for count, line in enumerate((text or '').splitlines(), 1):
+            where, columns = f'{path}, line {count}', line.split()
+            if columns and columns[0] == IGNORED:
+                builder.unread(where, IGNORED)
+            elif columns:
+                try:
+                    if len(columns) not in (15, 16):
+                        raise ValueError(f'{len(columns)} columns, not 15')
+                    left, top, right, bottom = map(number, columns[BOX])
+                    box = (left, top, right - left, bottom - top)
+                    builder.add(picture, columns[0], where, box=box)
+                except ValueError as error:
+                    builder.broken(picture, where, error)
+    return builder.build(NAME, paths)

@@ -1,0 +1,200 @@
+"""Label maps of users: classes by value or by color, with or without a table."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.files import read_text
+from mmeffvit.data.records import DataSet, Picture, in_words
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import Unreadable, read_colors, read_labels
+from mmeffvit.utils.messages import in_threads
+from mmeffvit.utils.text import listed
+
+IGNORED = 255
+MAX_CLASSES = 255
+VOID = ('void', 'ignore', 'ignored')
+BINARY = ('background', 'foreground')  # of maps that have 0 and 255 only
+TABLES = ('classes.txt', 'class_names.txt', 'labels.txt', 'codes.txt', 'labelmap.txt', '*.csv')
+UNUSED = '__ignore__'  # first in labelme's lists, of no value
+SHOWN_COLORS = 20
+NEEDS = (
+    'a table beside them: classes.txt with a name in a line for the values 0, 1, ...; or '
+    'classes.csv with the heading `name,r,g,b`'
+)
+
+
+def read_table(root: Path, findings: Findings) -> tuple[list[str], dict, list[str]]:
+    """The classes of a table, their number by value or by RGB color, and the names of what is
+    ignored; empty without a table.
+    """
+    paths = sorted(
+        {p for pattern in TABLES for p in (*root.glob(pattern), *root.glob(f'*/{pattern}'))}
+    )
+    for path in paths:
+        text = read_text(path, findings)
+        if text is None:  # the values are not known otherwise
+            raise UserError(f'{path} cannot be read as text in UTF-8; write {NEEDS}')
+        rows = list(rows_of(path, text))
+        if rows:
+            ignored = [name for name, _ in rows if name.lower() in VOID]
+            return *number_classes(rows, path), ignored
+    return [], {}, []
+
+
+def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]]:
+    """Name, and value or color, of every class."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        if path.suffix == '.csv':
+            for row in csv.DictReader(io.StringIO(text), skipinitialspace=True):
+                yield from row_of_csv({k.strip().lower(): v for k, v in row.items() if k and v})
+        elif path.name == 'labelmap.txt':  # CVAT's: name:r,g,b:parts:actions
+            for line in lines:
+                if not line.startswith('#'):
+                    name, color, *_ = line.split(':')
+                    yield name, as_color(color.split(','))
+        else:
+            names = lines[1:] if lines[:1] == [UNUSED] else lines
+            yield from ((name, value) for value, name in enumerate(names))
+    except (ValueError, csv.Error) as error:
+        raise UserError(f'{path} is not a table of classes ({error}); write {NEEDS}') from error
+
+
+def row_of_csv(row: dict[str, str]) -> Iterator[tuple[str, int | tuple[int, ...]]]:
+    name = row.get('name') or row.get('class')
+    value = row.get('pixel value') or row.get('value') or row.get('id')
+    if name and {'r', 'g', 'b'} <= row.keys():
+        yield name.strip(), as_color([row[channel] for channel in 'rgb'])
+    elif name and value:
+        yield name.strip(), int(value)
+
+
+def as_color(texts: list[str]) -> tuple[int, ...]:
+    color = tuple(int(text) for text in texts)
+    if len(color) != 3 or not all(0 <= value <= 255 for value in color):
+        raise ValueError(f'not a color: {",".join(texts)}')
+    return color
+
+
+def number_classes(rows: list, path: Path) -> tuple[list[str], dict]:
+    names = [name for name, _ in rows if name.lower() not in VOID]
+    if len(names) > MAX_CLASSES or len(set(names)) < len(names):
+        raise UserError(
+            f'{path} has {len(names)} classes; give up to {MAX_CLASSES}, without duplicates'
+        )
+    numbers = {name: number for number, name in enumerate(names)}
+    table = {value: numbers.get(name, IGNORED) for name, value in rows}
+    clash = any(table[value] != numbers.get(name, IGNORED) for name, value in rows)
+    if clash or len(set(map(type, table))) > 1:
+        raise UserError(f'{path} has values beside colors, or the same one twice: write {NEEDS}')
+    return names, table
+
+
+def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
+    """The classes of maps without a table, from their values."""
+    values: Counter = Counter()
+    for found in in_threads(values_in, [p.label_map for p in pictures], 'label maps'):
+        values.update(found)
+    if any(isinstance(value, tuple) for value in values):
+        raise UserError(
+            'label maps have colors, and their classes are not known. These have the most pixels; '
+            f'write a table, classes.csv, beside the folders and name them:\n{table_of(values)}'
+        )
+    numbers = {int(value) for value in values}
+    if numbers == {0, IGNORED}:
+        return list(BINARY), {0: 0, IGNORED: 1}
+    numbers.discard(IGNORED)
+    if min(numbers, default=-1) < 0:
+        raise UserError(
+            f'label maps have no values from 0 on, and their classes are not known: write {NEEDS}'
+        )
+    if max(numbers) >= MAX_CLASSES:
+        raise UserError(
+            f'label maps have values up to {max(numbers)}, and their classes are not known: write '
+            f'{NEEDS}'
+        )
+    names = ['background' if v == 0 else f'class {v}' for v in range(max(numbers) + 1)]
+    return names, {v: v for v in range(len(names))}
+
+
+def table_of(values: Counter) -> str:
+    """The beginning of a table of colors, the most frequent first, with their share."""
+    colors = [(v, n) for v, n in values.most_common() if isinstance(v, tuple)]
+    total, shown = sum(n for _, n in colors), colors[:SHOWN_COLORS]
+    lines = [
+        f'  name {i},{r},{g},{b}    {n / total:.1%} of the pixels'
+        for i, ((r, g, b), n) in enumerate(shown, 1)
+    ]
+    more = [f'  and {len(colors) - len(shown):,} more colors'] if len(colors) > len(shown) else []
+    return '\n'.join(['  name,r,g,b', *lines, *more])
+
+
+def values_in(path: Path) -> Counter:
+    """The pixels of a map by value or by color; none if it cannot be read."""
+    try:
+        labels = read_labels(path)
+        if labels.ndim == 3 and not (labels[..., :3] == labels[..., :1]).all():
+            red, green, blue = np.moveaxis(read_colors(path).astype(np.int64), -1, 0)
+            found, counts = np.unique((red << 16) + (green << 8) + blue, return_counts=True)
+            keys = [(v >> 16, v >> 8 & 255, v & 255) for v in found.tolist()]
+            return Counter(dict(zip(keys, counts.tolist(), strict=True)))
+    except Unreadable:
+        return Counter()
+    labels = labels if labels.ndim == 2 else labels[..., 0]  # gray, saved with three channels
+    found, counts = np.unique(labels, return_counts=True)
+    return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+
+
+def check_label_map(picture: Picture, data: DataSet, seen: set[int]) -> bool:
+    """Whether a label map fits its image; its classes are added to ``seen``."""
+    path = picture.label_map
+    try:
+        labels, others, share = read_label_map(path, picture.colors or data.colors)
+    except Unreadable as fault:
+        data.findings.add(faults.MAP_BROKEN, fault)
+        return False
+    if labels.shape != picture.size:
+        sizes = f'{path} is {in_words(labels.shape)}, its image {in_words(picture.size)}'
+        data.findings.add(faults.MAP_SIZE, sizes)
+        return False
+    if others:
+        text = f'{path} has {listed(others, 6)}, in {share:.1%} of its pixels'
+        data.findings.add(faults.MAP_VALUE, text)
+    seen.update(np.unique(labels).tolist())
+    return not others
+
+
+def read_label_map(path: Path, colors: dict) -> tuple[NDArray, list, float]:
+    """Classes by pixel, (H, W) uint8, the values or colors that are none, and their share.
+
+    Raises:
+        Unreadable: If it cannot be decoded.
+    """
+    by_color = any(isinstance(key, tuple) for key in colors)
+    if by_color:
+        red, green, blue = np.moveaxis(read_colors(path).astype(np.int64), -1, 0)
+        values = (red << 16) + (green << 8) + blue
+        table = {(r << 16) + (g << 8) + b: label for (r, g, b), label in colors.items()}
+    else:
+        values, table = read_labels(path).astype(np.int64), dict(colors)
+        if values.ndim == 3 and (values == values[..., :1]).all():
+            values = values[..., 0]  # gray, saved with three channels
+        if values.ndim == 3:
+            raise Unreadable(f'{path} has {values.shape[-1]} channels, and the table has values')
+        table.setdefault(IGNORED, IGNORED)
+    found, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    is_other = np.array([int(value) not in table for value in found], bool)
+    others = [int(value) for value in found[is_other]]
+    if by_color:
+        others = [(v >> 16, v >> 8 & 255, v & 255) for v in others]
+    labels = np.array([table.get(int(value), IGNORED) for value in found], np.uint8)
+    share = float(counts[is_other].sum() / max(1, values.size))
+    return labels[places].reshape(values.shape), others, share

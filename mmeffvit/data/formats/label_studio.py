@@ -1,0 +1,167 @@
+"""Label Studio's own exports: JSON, JSON-MIN and CSV, with results in percent of an image."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from mmeffvit.data import faults
+from mmeffvit.data.files import require_text
+from mmeffvit.data.records import DataSet, Object, Picture, Size, split_of_file
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import parse_json, read_json
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import box_of_mask, ellipse, number, placed, points_of, rectangle, rotated
+
+NAME = 'Label Studio'
+LABELS = ('rectanglelabels', 'polygonlabels', 'ellipselabels', 'brushlabels', 'labels')
+UPLOADED = re.compile(r'^[0-9a-f]{8}-')  # what an upload adds to a name
+IMAGE = re.compile(r'(?i)\.(jpe?g|jfif|png|bmp|webp|tiff?|avif|ppm|pgm)$')
+
+
+def find(tree: Tree) -> Match | None:
+    """The files with results in percent."""
+    paths = [p for p in tree.sample('.json', '.csv', '.tsv') if is_export(tree.content(p))]
+    why = f"{counted(len(paths), 'file')} of Label Studio's results"
+    return Match((tree, paths), why) if paths else None
+
+
+def is_export(content: bytes) -> bool:
+    return b'original_width' in content and any(name.encode() in content for name in LABELS)
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    builder = Builder(tree, findings)
+    for path in paths:
+        tasks = list(tasks_in(path, findings))
+        for count, (address, results) in enumerate(tasks, 1):
+            where = f'{path}, task {count}'
+            name = local_name(address, builder)
+            split = split_of_file(path, tree.root)
+            picture = builder.picture(name, path, where, split=split)
+            for index, row in enumerate(results if picture else (), 1):
+                place = f'{where}, result {index}'
+                try:
+                    read_result(row, picture, place, builder)
+                except (KeyError, TypeError, ValueError, IndexError) as error:
+                    builder.broken(picture, place, error)
+    return builder.build(NAME, paths)
+
+
+def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:
+    """The address of the image and the results of every task."""
+    if path.suffix.lower() == '.json':
+        rows = read_json(path)
+    else:
+        delimiter = '\t' if path.suffix.lower() == '.tsv' else ','
+        text = require_text(path, findings)
+        try:
+            rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+        except csv.Error as error:
+            raise UserError(f'{path}: {error}') from error
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            yield address_in(row), results_in(row, path)
+
+
+def address_in(row: dict) -> str:
+    """The address of the image, whatever its field is called."""
+    values = (
+        [*(row.get('data') or row).values()] if isinstance(row.get('data') or row, dict) else []
+    )
+    texts = [value for value in values if isinstance(value, str)]
+    return next((text for text in texts if IMAGE.search(text)), texts[0] if texts else '')
+
+
+def results_in(row: dict, path: Path) -> list[Any]:
+    """The results of the last annotation of a task, or of a row of JSON-MIN or CSV."""
+    annotations = row.get('annotations') or row.get('completions')
+    if isinstance(annotations, list):
+        kept = [a for a in annotations if isinstance(a, dict) and not a.get('was_cancelled')]
+        return kept[-1].get('result') or [] if kept else []
+    found = []
+    for value in row.values():
+        if isinstance(value, str) and value.startswith('[{') and 'original_width' in value:
+            value = parse_json(value, str(path))
+        if isinstance(value, list):
+            found += [r for r in value if isinstance(r, dict) and 'original_width' in r]
+    return found
+
+
+def local_name(address: str, builder: Builder) -> str:
+    """The name of an uploaded or linked image."""
+    name = unquote(address.partition('?d=')[2] or address.partition('?')[0])
+    last = name.replace('\\', '/').rpartition('/')[2]
+    if UPLOADED.match(last) and not builder.finder.find(last, ()):
+        return UPLOADED.sub('', last)
+    return name
+
+
+def read_result(row: Any, picture: Picture, where: str, builder: Builder) -> Object | None:
+    """Add a result."""
+    if not isinstance(row, dict):
+        raise ValueError(f'{row!r:.40} is not a result')
+    value = row['value'] if isinstance(row.get('value'), dict) else row
+    names = next((value[key] for key in LABELS if value.get(key)), None)
+    if names is None:
+        builder.unread(where, row.get('type') or 'a result without labels')
+        return None
+    name = names[0] if isinstance(names, list) else names
+    size = (int(number(row['original_height'])), int(number(row['original_width'])))
+    x_scale, y_scale = size[1] / 100, size[0] / 100
+    if 'points' in value:
+        points = [(x * x_scale, y * y_scale) for x, y in points_of(value['points'])]
+        return builder.add(picture, name, where, points=points)
+    if 'rle' in value:
+        mask = decode_brush(value['rle'], size)
+        code = placed(mask, 0, 0, size)
+        return builder.add(picture, name, where, box=box_of_mask(mask), mask=code)
+    left, top = number(value['x']) * x_scale, number(value['y']) * y_scale
+    angle = number(value.get('rotation') or 0)
+    if 'radiusX' in value:
+        radii = number(value['radiusX']) * x_scale, number(value['radiusY']) * y_scale
+        return builder.add(picture, name, where, points=ellipse(left, top, *radii, angle))
+    box = (left, top, number(value['width']) * x_scale, number(value['height']) * y_scale)
+    if not angle:
+        return builder.add(picture, name, where, box=box)
+    return builder.add(picture, name, where, points=rotated(rectangle(*box), (left, top), angle))
+
+
+def decode_brush(codes: Any, size: Size) -> np.ndarray:
+    """A brush's mask: run lengths of the bytes of an RGBA image, as numbers of given bits."""
+    data = np.array(codes)
+    if data.ndim != 1 or data.dtype.kind != 'i' or data.min() < 0 or data.max() > 255:
+        raise ValueError('run lengths that are not bytes')
+    bits = ''.join(f'{byte:08b}' for byte in data.tolist())
+    place = 0
+
+    def take(count: int) -> int:
+        nonlocal place
+        place += count
+        if place > len(bits):
+            raise ValueError('run lengths that are truncated')
+        return int(bits[place - count : place], 2)
+
+    total, word = take(32), take(5) + 1
+    if total != 4 * size[0] * size[1]:
+        raise ValueError(f'run lengths of {total} bytes, not of {size[1]} x {size[0]} pixels')
+    sizes = [take(4) + 1 for _ in range(4)]
+    values: list[np.ndarray] = []
+    done = 0
+    while done < total:
+        is_run, length = take(1), take(sizes[take(2)]) + 1
+        length = min(length, total - done)
+        found = [take(word)] * length if is_run else [take(word) for _ in range(length)]
+        values.append(np.array(found, np.uint8))
+        done += length
+    return np.concatenate(values).reshape(*size, 4)[..., 3] > 0

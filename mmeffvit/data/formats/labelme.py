@@ -1,0 +1,100 @@
+"""labelme's format: a JSON file for every image, beside it."""
+
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.data import faults
+from mmeffvit.data.records import DataSet, Object, Picture, Size
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import box_of, box_of_mask, ellipse, placed, points_of, unpack_png
+
+NAME = 'labelme'
+
+
+def find(tree: Tree) -> Match | None:
+    """The JSON files with shapes."""
+    if not any(is_labelme(tree.content(path)) for path in tree.sample('.json')):
+        return None
+    paths = tree.of('.json')
+    return Match((tree, paths), f'{counted(len(paths), "JSON file")} with shapes of an image')
+
+
+def is_labelme(content: bytes) -> bool:
+    return b'"shapes"' in content and (b'"imagePath"' in content or b'"imageHeight"' in content)
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    builder = Builder(tree, findings)
+    for path in paths:
+        try:
+            content = read_json(path)
+        except UserError as error:
+            findings.add(faults.FILE_BROKEN, error)
+            continue
+        if isinstance(content, dict) and isinstance(content.get('shapes'), list):
+            read_file(path, content, builder)
+    return builder.build(NAME, paths)
+
+
+def read_file(path: Path, content: dict, builder: Builder) -> None:
+    """Add an image, whose name may be that of a folder on another machine, with its shapes."""
+    size = size_of(content)
+    name = str(content.get('imagePath') or path.stem).replace('\\', '/')
+    picture = builder.picture(name, path, str(path), size)
+    groups: dict[Any, Object] = {}
+    for count, shape in enumerate(content['shapes'], 1):
+        if picture is None:
+            return
+        where = f'{path}, shape {count}'
+        try:
+            item = read_shape(shape, picture, size, where, builder)
+        except (KeyError, TypeError, ValueError) as error:
+            builder.broken(picture, where, error)
+            continue
+        if item is not None and shape.get('group_id') is not None:
+            merge(item, (item.label, str(shape['group_id'])), groups, picture)
+
+
+def size_of(content: dict) -> Size | None:
+    sides = content.get('imageHeight'), content.get('imageWidth')
+    return sides if all(type(side) is int and side > 0 for side in sides) else None
+
+
+def read_shape(
+    shape: Any, picture: Picture, size: Size | None, where: str, builder: Builder
+) -> Object | None:
+    """Add a shape: its type says what its points are."""
+    if not isinstance(shape, dict):
+        raise ValueError(f'{shape!r:.40} is not a shape')
+    points, kind = points_of(shape['points']), shape.get('shape_type') or 'polygon'
+    if kind == 'rectangle' and len(points) in (2, 4):
+        return builder.add(picture, shape['label'], where, box=box_of(points))
+    if kind in ('polygon', 'oriented_rectangle'):
+        return builder.add(picture, shape['label'], where, points=points)
+    if kind == 'circle' and len(points) == 2:
+        (x, y), (a, b) = points
+        radius = ((x - a) ** 2 + (y - b) ** 2) ** 0.5
+        return builder.add(picture, shape['label'], where, points=ellipse(x, y, radius, radius))
+    if kind == 'mask':
+        mask, (left, top) = unpack_png(shape['mask']), points[0]
+        box, code = box_of_mask(mask, left, top), placed(mask, left, top, size or (0, 0))
+        return builder.add(picture, shape['label'], where, box=box, mask=code)
+    builder.unread(where, kind)
+    return None
+
+
+def merge(item: Object, key: Any, groups: dict[Any, Object], picture: Picture) -> None:
+    """Make one object of the polygons of a group, whose parts an occluder divides."""
+    first = groups.setdefault(key, item)
+    if first is item or not (isinstance(first.mask, list) and isinstance(item.mask, list)):
+        return
+    picture.objects.remove(item)
+    first.mask = [*first.mask, *item.mask]
+    first.box = box_of([p for part in first.mask for p in zip(part[::2], part[1::2], strict=True)])

@@ -1,0 +1,304 @@
+"""Images and label maps, for segmentors: pairs of folders whose files match by name."""
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.files import images_below, read_list
+from mmeffvit.data.records import (
+    SPLIT_NAMES,
+    WORD,
+    DataSet,
+    Picture,
+    named_split,
+    split_in,
+    split_of,
+)
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.images import Unreadable, read_colors
+from mmeffvit.utils.text import counted
+
+from .label_maps import guess_classes, read_table
+
+NAME = 'images and label maps'
+# words of the names of folders and files, where what the files are does not tell
+MAPS = ('mask', 'label', 'annot', 'gt', 'ground', 'truth', 'seg', 'ann')
+IMAGES = ('image', 'img', 'jpeg', 'photo', 'picture', 'rgb', 'leftimg')
+OTHER_MAPS = ('instance', 'object', 'visual', 'viz', 'overlay', 'edge', 'color', 'panoptic')
+BEST = 'labeltrainids'  # of Cityscapes, whose other maps have classes that are not trained
+LOSSLESS = ('.png', '.bmp', '.tif', '.tiff')
+AFFIX = re.compile(r'[_. -][A-Za-z][A-Za-z0-9]*$|(?<=\d)[A-Za-z]+$')
+PREFIX = re.compile(r'^[A-Za-z]+[_. -]?(?=\d)|^[A-Za-z]+[_. -]')
+SAMPLED = 5  # files of a folder that are looked into
+FEW = 64  # colors of a label map; an image has more
+LEAST = 0.5  # part of the maps or of the images of a folder that match
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files of one folder that end alike.
+
+    Args:
+        folder: The folder.
+        paths: Its files, or those with the ending.
+        ending: What the names end with, as in ``NAME_mask.png``.
+    """
+
+    folder: Path
+    paths: tuple[Path, ...]
+    ending: str = ''
+
+    @cached_property
+    def keys(self) -> list[dict[str, Path]]:
+        """The files by what identifies them: the path, and what is left without common affixes."""
+        whole = {self.key(path): path for path in self.paths}
+        bare = whole
+        for _ in range(2):  # as in _gtFine_labelIds
+            bare = without_common(bare, AFFIX)
+        bare = without_common(bare, PREFIX)
+        names = {path.stem.removesuffix(self.ending): path for path in self.paths}
+        flat = names if len(names) == len(self.paths) else whole  # without sub-folders
+        return [whole, bare, flat]
+
+    def key(self, path: Path) -> str:
+        return path.relative_to(self.folder).with_suffix('').as_posix().removesuffix(self.ending)
+
+    @cached_property
+    def is_map(self) -> bool:
+        """Whether the files are label maps: lossless, with few colors, or named so."""
+        if not all(path.suffix.lower() in LOSSLESS for path in self.paths[:SAMPLED]):
+            return False
+        step = max(1, len(self.paths) // SAMPLED)
+        counts = [c for p in self.paths[::step][:SAMPLED] if (c := num_colors(p)) is not None]
+        if counts and np.median(counts) <= FEW:
+            return True
+        return self.is_named(MAPS) and not self.is_named(IMAGES)
+
+    def is_named(self, words: Sequence[str]) -> bool:
+        name = f'{self.folder.name} {self.ending}'.lower()
+        return any(word in name for word in words)
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """Which of several maps of one image is meant, the best first."""
+        name = f'{self.folder.name}{self.ending}'.lower()
+        return BEST not in name, any(w in name for w in OTHER_MAPS), not self.is_named(MAPS)
+
+
+def without_common(names: dict[str, Path], pattern: re.Pattern) -> dict[str, Path]:
+    """Names without the affix that all of them have."""
+    found = {m.group() if (m := pattern.search(name)) else '' for name in names}
+    if len(found) != 1 or (len(names) < 2 and not is_known(*found)):
+        return names
+    cut = {pattern.sub('', name): path for name, path in names.items()}
+    return cut if len(cut) == len(names) and all(cut) else names
+
+
+def is_known(affix: str) -> bool:
+    """Whether an affix is a word for images or maps."""
+    return any(word in affix.lower() for word in (*MAPS, *OTHER_MAPS, *IMAGES, 'ids'))
+
+
+def num_colors(path: Path) -> int | None:
+    """The number of colors of an image; None if it cannot be read."""
+    try:
+        colors = read_colors(path).astype(np.int64)
+    except Unreadable:
+        return None
+    return len(np.unique(colors @ (1 << 16, 1 << 8, 1)))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Images and their maps."""
+
+    images: Group
+    maps: Group
+    matched: dict[Path, Path]  # the map of an image
+
+
+def find(tree: Tree) -> Match | None:
+    """The pairs of folders."""
+    if tree.given is not None:
+        return None
+    pairs = list(pairs_in(tree))
+    if not pairs:
+        return None
+    first = pairs[0]
+    shown = [
+        each.folder.relative_to(tree.root).as_posix() + (each.ending and f'/*{each.ending}')
+        for each in (first.images, first.maps)
+    ]
+    more = f', and {counted(len(pairs) - 1, "other pair")}' if len(pairs) > 1 else ''
+    return Match((tree, pairs), f'the files of {shown[0]} and {shown[1]} have the same names{more}')
+
+
+def pairs_in(tree: Tree) -> Iterator[Pair]:
+    """Every group of images with the group of maps that fits best."""
+    groups = [g for folder, paths in tree.folders.items() for g in split_by_ending(folder, paths)]
+    by_key: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        for key in {key for keys in group.keys for key in keys}:
+            by_key[key].append(group)
+    of_maps: dict[int, list[Pair]] = defaultdict(list)
+    for group in groups:
+        near = {id(g): g for keys in group.keys for key in keys for g in by_key[key]}
+        others = [g for g in near.values() if g is not group and g.is_map]
+        if not others or group.is_map:
+            continue
+        pairs = [pair for other in others if (pair := pair_of(group, other, tree.root))]
+        if pairs:
+            best = min(pairs, key=lambda pair: (distance(pair, tree.root), pair.maps.rank))
+            of_maps[id(best.maps)].append(best)
+    for pairs in of_maps.values():
+        if len(pairs) == 1 or pairs[0].maps.is_named(MAPS):
+            yield min(pairs, key=lambda pair: distance(pair, tree.root))
+
+
+def split_by_ending(folder: Path, paths: Sequence[Path]) -> list[Group]:
+    """The files of a folder, divided where several have the same name but for a known ending."""
+    endings: dict[str, list[Path]] = defaultdict(list)
+    for path in paths:
+        match = AFFIX.search(path.stem)
+        ending = match.group() if match and match.start() else ''
+        endings[ending if is_known(ending) else ''].append(path)
+    if len(endings) == 1:  # images beside maps of the same name, if the suffix tells
+        lossy = [path for path in paths if path.suffix.lower() not in LOSSLESS]
+        rest = [path for path in paths if path.suffix.lower() in LOSSLESS]
+        shared = {p.stem for p in lossy} & {p.stem for p in rest}
+        if shared and len(shared) >= LEAST * len(lossy):
+            return [Group(folder, tuple(lossy)), Group(folder, tuple(rest))]
+        return [Group(folder, tuple(paths))]
+    return [Group(folder, tuple(found), ending) for ending, found in endings.items()]
+
+
+def pair_of(images: Group, maps: Group, root: Path) -> Pair | None:
+    """The images with the maps of the same name, if half of either match and splits agree."""
+    splits = [split_beginning(group.folder, root) for group in (images, maps)]
+    if None not in splits and splits[0] != splits[1]:
+        return None
+    matched = match_names(images, maps)
+    if not matched or len(matched) < LEAST * min(len(images.paths), len(maps.paths)):
+        return None
+    return Pair(images, maps, matched)
+
+
+def match_names(images: Group, maps: Group) -> dict[Path, Path]:
+    """The map of every image, by the spelling of names that most have in common."""
+    best: dict[Path, Path] = {}
+    for own in images.keys:
+        for theirs in maps.keys:
+            found = {own[key]: theirs[key] for key in own if key in theirs}
+            best = max(best, found, key=len)
+    return best
+
+
+def split_beginning(folder: Path, root: Path) -> str | None:
+    """The split of a folder, also where its name only begins with it, as in ``trainannot``."""
+    name = folder.relative_to(root).as_posix()
+    if (split := split_in(name)) is not None:
+        return split
+    words = WORD.findall(name.lower())
+    return next(
+        (SPLIT_NAMES[split] for word in words for split in SPLIT_NAMES if word.startswith(split)),
+        None,
+    )
+
+
+def distance(pair: Pair, root: Path) -> int:
+    """How many parts of the two folders differ."""
+    first, second = (g.folder.relative_to(root).parts for g in (pair.images, pair.maps))
+    equal = sum((Counter(first) & Counter(second)).values())
+    return len(first) + len(second) - 2 * equal
+
+
+def read(place: tuple[Tree, list[Pair]], findings: Findings) -> DataSet:
+    """Read the pairs of :func:`find`."""
+    tree, pairs = place
+    lists = lists_in(tree, pairs, findings)
+    splits: dict[str, list[Picture]] = defaultdict(list)
+    for pair in pairs:
+        for picture in pictures_in(pair, lists, findings):
+            default = split_of(picture.path.parent, tree.root)
+            splits[lists.get(picture.path.stem, default)].append(picture)
+    if not splits.get('train'):
+        raise UserError(f'{tree.root}: no image to train on has a label map')
+    return dataset_of(tree.root, dict(splits), findings)
+
+
+def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[str, str]:
+    """The split of every name that ``SPLIT.txt`` lists, unless folders are named after splits."""
+    if any(named_split(pair.images.folder, tree.root) for pair in pairs):
+        return {}
+    paths = tree.named(*(f'{name}.txt' for name in SPLIT_NAMES))
+    of_voc = [path for path in paths if path.parts[-3:-1] == ('ImageSets', 'Segmentation')]
+    others = [path for path in paths if path.parent == tree.root or path.parent.name == 'splits']
+    stems = {path.stem for pair in pairs for path in pair.images.paths}
+    found = {}
+    for path in of_voc or others:
+        for line in read_list(path, findings):
+            name = line.split()[0].replace('\\', '/').rpartition('/')[2]
+            stem = name if name in stems else name.rpartition('.')[0]
+            if stem in stems:
+                found[stem] = SPLIT_NAMES[path.stem.lower()]
+    return found
+
+
+def pictures_in(pair: Pair, lists: dict[str, str], findings: Findings) -> Iterator[Picture]:
+    """Every image with its map; those without, and maps without an image, are findings.
+
+    Args:
+        pair: The images and the maps.
+        lists: The listed names; if there are any, others are not used.
+        findings: Receives faults.
+    """
+    used: set[Path] = set()
+    twins = {path.stem: path for path in pair.matched}
+    for path in pair.images.paths:
+        label_map, twin = pair.matched.get(path), twins.get(path.stem)
+        if lists and path.stem not in lists:
+            findings.add(faults.IMAGE_UNLISTED, path)
+        elif label_map is not None:
+            yield Picture(path, label_map=label_map)
+        elif twin is not None:
+            findings.add(faults.LABELS_SHARED, f'{pair.matched[twin]}: {twin}, and another image')
+        else:
+            findings.add(faults.MAP_MISSING, path)
+        used |= {label_map} if label_map else set()
+    for path in pair.maps.paths:
+        if path not in used:
+            findings.add(faults.IMAGE_MISSING, f'the image of {path}')
+
+
+def dataset_of(root: Path, splits: dict[str, list[Picture]], findings: Findings) -> DataSet:
+    """The dataset of images with maps, whose classes a table names, or their values number."""
+    classes, colors, ignored = read_table(root, findings)
+    if not classes:
+        classes, colors = guess_classes([p for part in splits.values() for p in part])
+    return DataSet(NAME, root, classes, splits, findings, colors=colors, ignored=ignored)
+
+
+def read_pair(images: Path, maps: Path, findings: Findings) -> list[Picture]:
+    """Every image of a folder with its map in another, both with folders below."""
+    lossless = (path for path in images_below(maps) if path.suffix.lower() in LOSSLESS)
+    groups = Group(images, tuple(images_below(images))), Group(maps, tuple(lossless))
+    return list(pictures_in(Pair(*groups, match_names(*groups)), {}, findings))
+
+
+def read_folders(images: Path, maps: Path, findings: Findings) -> DataSet:
+    """A dataset of a folder of images and one of maps, named by the user."""
+    splits: dict[str, list[Picture]] = defaultdict(list)
+    for picture in read_pair(images, maps, findings):
+        splits[split_of(picture.path.parent, images)].append(picture)
+    if not splits.get('train'):
+        raise UserError(f'no image of {images} has a label map of the same name in {maps}')
+    return dataset_of(Path(os.path.commonpath([images, maps])), dict(splits), findings)

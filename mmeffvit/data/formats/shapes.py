@@ -1,0 +1,124 @@
+"""Boxes and outlines of the shapes that labeling tools draw."""
+
+import base64
+import binascii
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from .coco_file import MAX_PIXELS, encode_runs
+
+Points = Sequence[tuple[float, float]]
+CORNERS = 36  # of a circle's polygon
+MAX_BYTES = 2**26  # of a compressed mask, unpacked
+PNG = b'\x89PNG\r\n\x1a\n'
+
+
+def number(value: Any) -> float:
+    """A finite number, or the text of one.
+
+    Raises:
+        ValueError: If it is neither, or far beyond any image.
+    """
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not abs(found) < MAX_PIXELS:
+        raise ValueError(f'{value!r:.40} is not a coordinate')
+    return found
+
+
+def points_of(pairs: Any) -> list[tuple[float, float]]:
+    """Points as pairs of numbers."""
+    try:
+        return [(number(x), number(y)) for x, y in pairs]
+    except TypeError as error:
+        raise ValueError(f'{pairs!r:.40} are not points') from error
+
+
+def box_of(points: Points) -> tuple[float, float, float, float]:
+    """Left, top, width and height around points."""
+    if not points:
+        raise ValueError('a shape without points')
+    x, y = [p[0] for p in points], [p[1] for p in points]
+    return min(x), min(y), max(x) - min(x), max(y) - min(y)
+
+
+def flat(points: Points) -> list[float]:
+    """A polygon as COCO writes it."""
+    return [value for point in points for value in point]
+
+
+def ellipse(x: float, y: float, wide: float, high: float, angle: float = 0.0) -> Points:
+    """The outline of an ellipse.
+
+    Args:
+        x: Its center, from the left.
+        y: Its center, from the top.
+        wide: Its horizontal radius.
+        high: Its vertical radius.
+        angle: Its rotation, in degrees.
+    """
+    turns = [2 * math.pi * i / CORNERS for i in range(CORNERS)]
+    return rotated([(x + wide * math.cos(t), y + high * math.sin(t)) for t in turns], (x, y), angle)
+
+
+def rectangle(left: float, top: float, width: float, height: float) -> Points:
+    right, bottom = left + width, top + height
+    return [(left, top), (right, top), (right, bottom), (left, bottom)]
+
+
+def rotated(points: Points, center: tuple[float, float], angle: float) -> Points:
+    """Points rotated around a center by an angle in degrees."""
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    x, y = center
+    return [
+        (x + (a - x) * cos - (b - y) * sin, y + (a - x) * sin + (b - y) * cos) for a, b in points
+    ]
+
+
+def unpack_png(text: Any, *, is_zipped: bool = False) -> NDArray:
+    """The mask in a PNG as text in base 64, (H, W) bool."""
+    try:
+        content = base64.b64decode(text)
+        if is_zipped:
+            content = zlib.decompressobj().decompress(content, MAX_BYTES)
+    except (TypeError, ValueError, binascii.Error, zlib.error) as error:
+        raise ValueError(f'a mask that cannot be unpacked: {error}') from error
+    if not content.startswith(PNG) or len(content) < 24:
+        raise ValueError('a mask that is not a PNG')
+    width, height = (int.from_bytes(content[i : i + 4], 'big') for i in (16, 20))
+    if not 0 < width * height <= MAX_BYTES:
+        raise ValueError(f'a mask of {width} x {height} pixels')
+    mask = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
+    if mask is None:
+        raise ValueError('a mask that is not a PNG')
+    return mask.reshape(*mask.shape[:2], -1)[..., -1] > 0  # the alpha channel, if there is one
+
+
+def placed(mask: NDArray, left: float, top: float, size: tuple[int, int]) -> dict[str, Any]:
+    """A mask at its place in an image of ``size``, as run lengths."""
+    height, width = size
+    if not 0 < height * width <= MAX_BYTES:
+        raise ValueError(f'a mask in an image of {width} x {height} pixels')
+    full = np.zeros((height, width), bool)
+    x, y = int(left), int(top)
+    if min(x, y) < 0 or x + mask.shape[1] > width or y + mask.shape[0] > height:
+        raise ValueError('a mask that reaches outside of its image')
+    full[y : y + mask.shape[0], x : x + mask.shape[1]] = mask
+    return encode_runs(full)
+
+
+def box_of_mask(mask: NDArray, left: float = 0, top: float = 0) -> tuple[float, ...]:
+    """Left, top, width and height of the pixels of a mask."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not len(rows):
+        return left, top, 0.0, 0.0
+    x, y = float(columns[0]), float(rows[0])
+    return left + x, top + y, float(columns[-1] + 1 - x), float(rows[-1] + 1 - y)

@@ -1,0 +1,78 @@
+"""Supervisely's format: ``ann/NAME.jpg.json`` with objects for every ``img/NAME.jpg``."""
+
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.data import faults
+from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_in
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import box_of, box_of_mask, flat, number, placed, points_of, unpack_png
+
+NAME = 'Supervisely'
+
+
+def find(tree: Tree) -> Match | None:
+    """The JSON files with objects and their classes."""
+    if not any(is_supervisely(path, tree.content(path)) for path in tree.sample('.json')):
+        return None
+    paths = [path for path in tree.of('.json') if path.parent.name == 'ann'] or tree.of('.json')
+    return Match((tree, paths), f"{counted(len(paths), 'JSON file')} of Supervisely's objects")
+
+
+def is_supervisely(path: Path, content: bytes) -> bool:
+    return b'"classTitle"' in content and b'"geometryType"' in content
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    builder = Builder(tree, findings)
+    for path in paths:
+        try:
+            content = read_json(path)
+        except UserError as error:
+            findings.add(faults.FILE_BROKEN, error)
+            continue
+        if isinstance(content, dict) and isinstance(content.get('objects'), list):
+            read_file(path, content, tree, builder)
+    return builder.build(NAME, paths)
+
+
+def read_file(path: Path, content: dict, tree: Tree, builder: Builder) -> None:
+    """Add an image with its objects."""
+    sides = content.get('size') if isinstance(content.get('size'), dict) else {}
+    size = sides.get('height'), sides.get('width')
+    size = size if all(type(side) is int and side > 0 for side in size) else None
+    tags = [tag.get('name') for tag in content.get('tags') or () if isinstance(tag, dict)]
+    tagged = [split for tag in tags if isinstance(tag, str) and (split := split_in(tag))]
+    split = tagged[0] if tagged else named_split(path.parent, tree.root)
+    picture = builder.picture(path.stem, path.with_name('x'), str(path), size, split)
+    for count, row in enumerate(content['objects'] if picture else (), 1):
+        where = f'{path}, object {count}'
+        try:
+            read_object(row, picture, size, where, builder)
+        except (KeyError, TypeError, ValueError) as error:
+            builder.broken(picture, where, error)
+
+
+def read_object(
+    row: Any, picture: Picture, size: Size | None, where: str, builder: Builder
+) -> Object | None:
+    """Add an object; holes of polygons are filled, as in COCO."""
+    kind, name = row.get('geometryType'), row['classTitle']
+    if kind == 'bitmap':
+        left, top = (number(value) for value in row['bitmap']['origin'])
+        mask = unpack_png(row['bitmap']['data'], is_zipped=True)
+        code = placed(mask, left, top, size or (0, 0))
+        return builder.add(picture, name, where, box=box_of_mask(mask, left, top), mask=code)
+    if kind not in ('rectangle', 'polygon'):
+        builder.unread(where, kind)
+        return None
+    points = points_of(row['points']['exterior'])
+    mask = None if kind == 'rectangle' else [flat(points)]
+    return builder.add(picture, name, where, box=box_of(points), mask=mask)

@@ -1,0 +1,131 @@
+"""VGG Image Annotator's format: regions of many images in a JSON or CSV file, of VIA 1, 2 or 3."""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.data import faults
+from mmeffvit.data.files import require_text
+from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.text import counted
+
+from .builder import Builder
+from .shapes import ellipse, number, points_of
+
+NAME = 'VIA'
+ONLY = 'object'  # the class where no attribute names one
+LIKELY = ('class', 'label', 'name', 'type', 'kind', 'category', 'object')
+SHAPES = 'region_shape_attributes'  # a column of its CSV
+
+
+def find(tree: Tree) -> Match | None:
+    """The files with the regions of images."""
+    paths = [path for path in tree.sample('.json') if is_via(tree.content(path))]
+    paths += [path for path in tree.sample('.csv') if SHAPES.encode() in tree.head(path)[:4096]]
+    return (
+        Match((tree, paths), f"{counted(len(paths), 'file')} of VIA's regions") if paths else None
+    )
+
+
+def is_via(content: bytes) -> bool:
+    return b'"shape_attributes"' in content or b'"_via_img_metadata"' in content
+
+
+def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`."""
+    tree, paths = place
+    builder = Builder(tree, findings)
+    files = []
+    for path in paths:
+        files.append((path, list(images_of(path, findings))))
+    regions = [each for _, images in files for _, found in images for each in found]
+    key = class_attribute(regions)
+    for path, images in files:
+        for name, found in images:
+            picture = builder.picture(name, path, split=split_of_file(path, tree.root))
+            for count, region in enumerate(found if picture else (), 1):
+                where = f'{path}, {name}, region {count}'
+                try:
+                    read_region(region, key, picture, where, builder)
+                except (AttributeError, KeyError, TypeError, ValueError) as error:
+                    builder.broken(picture, where, error)
+    return builder.build(NAME, paths)
+
+
+def images_of(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:
+    """Name and regions of every image."""
+    if path.suffix.lower() == '.csv':
+        yield from images_of_csv(path, findings)
+        return
+    content = read_json(path)
+    content = content.get('_via_img_metadata', content) if isinstance(content, dict) else content
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is not a file of VIA's regions")
+    for entry in content.values():
+        if isinstance(entry, dict) and isinstance(entry.get('filename'), str):
+            regions = entry.get('regions') or []
+            yield (
+                entry['filename'],
+                list(regions.values() if isinstance(regions, dict) else regions),
+            )
+
+
+def images_of_csv(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:
+    by_name: dict[str, list[Any]] = {}
+    try:
+        for row in csv.DictReader(io.StringIO(require_text(path, findings))):
+            found = by_name.setdefault(row.get('filename') or row.get('#filename') or '', [])
+            shape = json.loads(row[SHAPES] or '{}')
+            if shape:
+                attributes = json.loads(row.get('region_attributes') or '{}')
+                found.append(dict(shape_attributes=shape, region_attributes=attributes))
+    except (csv.Error, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not a file of VIA's regions: {error}") from error
+    yield from by_name.items()
+
+
+def class_attribute(regions: Sequence[Any]) -> str | None:
+    """The attribute that names the class: of several, a likely name, else the most frequent."""
+    counts: Counter[str] = Counter()
+    for region in regions:
+        attributes = region.get('region_attributes') if isinstance(region, dict) else None
+        if isinstance(attributes, dict):
+            counts.update(key for key, value in attributes.items() if class_in(value))
+    likely = [key for key in counts if key.lower() in LIKELY]
+    return max(likely or counts, key=lambda key: counts[key], default=None)
+
+
+def class_in(value: Any) -> str:
+    """The name in an attribute: a text, or the option of a list that is on."""
+    if isinstance(value, dict):
+        return next((key for key, is_on in value.items() if is_on), '')
+    return str(value).strip() if isinstance(value, str | int) else ''
+
+
+def read_region(
+    region: Any, key: str | None, picture: Picture, where: str, builder: Builder
+) -> Object | None:
+    """Add a region of an image."""
+    shape, attributes = region['shape_attributes'], region.get('region_attributes') or {}
+    name = class_in(attributes.get(key)) if key else ONLY
+    kind = shape['name']
+    if kind == 'rect':
+        box = [number(shape[side]) for side in ('x', 'y', 'width', 'height')]
+        return builder.add(picture, name, where, box=box)
+    if kind == 'polygon':
+        pairs = zip(shape['all_points_x'], shape['all_points_y'], strict=True)
+        return builder.add(picture, name, where, points=points_of(pairs))
+    if kind in ('circle', 'ellipse'):
+        x, y = number(shape['cx']), number(shape['cy'])
+        radii = [number(shape.get('r', shape.get(side))) for side in ('rx', 'ry')]
+        points = ellipse(x, y, *radii)
+        return builder.add(picture, name, where, points=points)
+    builder.unread(where, kind)
+    return None

@@ -1,0 +1,280 @@
+"""YOLO's format: data.yaml, and a text file for every image with one object in a line."""
+
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.files import ImageFinder, images_below, read_list, read_text
+from mmeffvit.data.records import DataSet, Object, Picture
+from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed
+
+LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # C is ten times faster
+MAX_DEPTH = 20  # of lists in lists
+NAME = 'YOLO'
+SUFFIXES = ('.yaml', '.yml')
+KEYS = dict(train='train', val='val', valid='val', test='test')
+NOT_LABELS = ('classes', 'train', 'val', 'valid', 'test', 'README')  # text files beside labels
+PIXELS = 2.0  # larger numbers are not rounded fractions
+NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
+
+
+def find(tree: Tree) -> Match | None:
+    """The YAML file of a dataset, which names classes."""
+    paths = [p for p in tree.of(*SUFFIXES) if p.parent == tree.root]
+    paths = paths or tree.sample(*SUFFIXES)  # in the folder of an archive
+    main = [path for path in paths if path.name == 'data.yaml']
+    found = main or [path for path in paths if 'names' in (load(path) or {})]
+    if len(found) > 1:
+        raise UserError(f'{tree.root} has several datasets: name one of {listed(found)}')
+    return Match(found[0], f'{found[0].name} with the names of classes') if found else None
+
+
+def load(path: Path) -> Any:
+    """The content of a YAML file; None if it is invalid, has aliases, or is not a mapping."""
+    text = read_text(path, Findings()) or ''
+    try:
+        if not is_plain(text):
+            return None
+        content = yaml.load(text, LOADER)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError):  # dates, digits
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def is_plain(text: str) -> bool:
+    """Whether YAML has no aliases, which could expand to any size, and no deep nesting."""
+    depth = 0
+    for event in yaml.parse(text, LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+            return False
+    return True
+
+
+def read(path: Path, findings: Findings) -> DataSet:
+    """Read the dataset of a YAML file."""
+    content = load(path)
+    if content is None:
+        raise UserError(f'{path} is not a YAML file in UTF-8 without aliases; YOLO has {NEEDS}')
+    check_places(content, path)
+    classes = read_names(content, path)
+    keypoints = num_keypoint_values(content, path)
+    splits: dict[str, list[Picture]] = {}
+    used: set[Path] = set()
+    for key, split in KEYS.items():
+        if content.get(key):
+            if split in splits:
+                raise UserError(f'{path} has `val` and `valid`, which are the same: give one')
+            paths = images_of(content[key], content.get('path'), path, findings)
+            splits[split] = read_pictures(paths, len(classes), findings, keypoints)
+            used.update(map(labels_of, paths))
+    if not splits.get('train'):
+        raise UserError(f'{path} has no images to train on; YOLO has {NEEDS}')
+    find_orphans(used, path.parent, findings)
+    return DataSet(NAME, path.parent, classes, splits, findings)
+
+
+def check_places(content: dict, path: Path) -> None:
+    """Reject paths in a YAML file that are not text, or for a split a list of texts."""
+    for key in ('path', *KEYS):
+        value = content.get(key)
+        texts = value if isinstance(value, list) and key != 'path' else [value]
+        if value is not None and not all(isinstance(text, str) for text in texts):
+            raise UserError(f'{path}: `{key}` is {value!r:.80}, not a path; YOLO has {NEEDS}')
+    for key in ('val', 'valid', 'test'):
+        if content.get(key) and content[key] == content.get('train'):
+            raise UserError(
+                f'{path}: `train: {content["train"]}` and `{key}: {content[key]}` are the same '
+                f'images, so that {key} measures nothing: remove the line `{key}`, and a fifth of '
+                'the images is held out'
+            )
+
+
+def num_keypoint_values(content: dict, path: Path) -> int:
+    """The numbers of a line after its box, by ``kpt_shape``."""
+    shape = content.get('kpt_shape') or [0]
+    if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 1000 for n in shape):
+        raise UserError(f'{path}: `kpt_shape` is {shape!r:.40}; give the points and their values')
+    return math.prod(shape)
+
+
+def read_names(content: dict, path: Path) -> list[str]:
+    """The names of the classes, in a list or by number; as many as ``nc`` says."""
+    names = content.get('names')
+    if isinstance(names, dict):
+        wanted = list(range(len(names)))
+        if sorted(names, key=str) != sorted(wanted, key=str):
+            raise UserError(f'{path}: `names` has numbers {listed(names):.200}; number from 0')
+        names = [names[i] for i in wanted]
+    if not isinstance(names, list) or not names:
+        raise UserError(f'{path} names no classes; YOLO has {NEEDS}')
+    if content.get('nc') not in (None, len(names)):
+        raise UserError(
+            f'{path}: `nc` is {content["nc"]!r:.40}, but `names` has {len(names)}: correct it'
+        )
+    wrong = [name for name in names if type(name) not in (str, int)]
+    if wrong:  # YAML parses yes, null and 2024-01-01 as other types
+        raise UserError(
+            f'{path}: `names` has {wrong[0]!r:.40}, which is not text: put it in quotes'
+        )
+    return [str(name) for name in names]
+
+
+def images_of(value: Any, base: Any, path: Path, findings: Findings) -> list[Path]:
+    """The images of a split: of a folder, of a list in a text file, or of several of these."""
+    places = value if isinstance(value, list) else [value]
+    roots = [path.parent, *([path.parent / str(base)] if base else [])]
+    found: list[Path] = []
+    for place in places:
+        found += images_at(locate(str(place), roots, path), roots, findings)
+    return found
+
+
+def locate(place: str, roots: list[Path], path: Path) -> Path:
+    """Resolve a path in a YAML file; exporters often write paths that are off by one folder."""
+    tried = [root / place for root in reversed(roots)]
+    tried += [path.parent / place.lstrip('./')]  # Roboflow's `../train/images` is beside the file
+    parts = Path(place).parts  # of another machine, to two folders or more
+    tried += [path.parent.joinpath(*parts[i:]) for i in range(1, len(parts) - 1)]
+    for candidate in tried:
+        if os.path.exists(candidate):
+            return candidate
+    places = listed(dict.fromkeys(tried))
+    raise UserError(
+        f'{path}: {place!r:.200} does not exist, looked for {places:.500}: write it relative to '
+        'the file'
+    )
+
+
+def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
+    """The images in a folder or a list; paths outside of the dataset are rejected."""
+    if place.is_dir():
+        return images_below(place)
+    if place.suffix.lower() != '.txt':
+        return [place]
+    found = []
+    for line in read_list(place, findings):
+        image = Path(os.path.normpath(place.parent / line))
+        if any(image.is_relative_to(os.path.normpath(root)) for root in roots):
+            found.append(image)
+        else:
+            findings.add(faults.IMAGE_OUTSIDE, f'{place}: {line:.200}')
+    return found
+
+
+def read_pictures(
+    paths: list[Path], num_classes: int, findings: Findings, keypoints: int = 0
+) -> list[Picture]:
+    """The images with their objects; images that share a label file are skipped.
+
+    Args:
+        paths: The images.
+        num_classes: Number of classes.
+        findings: Receives faults.
+        keypoints: Number of values after the box of a line.
+    """
+    pictures = []
+    by_labels: dict[Path, list[Path]] = defaultdict(list)
+    for path, count in Counter(paths).items():
+        by_labels[labels_of(path)].append(path)
+        if count > 1:
+            findings.add(faults.IMAGE_LISTED_TWICE, path)
+    for labels, images in by_labels.items():
+        if not os.path.exists(labels):
+            if link := dangling(labels):
+                findings.add(faults.LINK_BROKEN, f'{labels}: {link} is a broken link')
+            else:
+                pictures += map(Picture, images)
+        elif len(images) > 1:
+            findings.add(faults.LABELS_SHARED, f'{labels}: {listed(images)}')
+        elif (text := read_text(labels, findings)) is not None:
+            objects = list(read_objects(text, labels, num_classes, findings, keypoints))
+            found = [item for item in objects if item is not None]
+            pictures.append(Picture(images[0], found, num_broken=len(objects) - len(found)))
+    return pictures
+
+
+def dangling(path: Path) -> Path | None:
+    """The part of a path that is a broken link, as of annexed files that were not fetched."""
+    parts = (path, *path.parents)
+    return next((p for p in parts if os.path.islink(p) and not os.path.exists(p)), None)
+
+
+def labels_of(path: Path) -> Path:
+    """The text file of an image: in ``labels`` where the image is in ``images``, else beside it."""
+    parts = list(path.parts)
+    if 'images' in parts[:-1]:
+        parts[len(parts) - 1 - parts[::-1].index('images')] = 'labels'
+    return Path(*parts).with_suffix('.txt')
+
+
+def read_objects(
+    text: str, path: Path, num_classes: int, findings: Findings, keypoints: int
+) -> Iterator[Object | None]:
+    """The object of every line; None, and a finding, for one that is broken."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f'{path}, line {number}'
+        try:
+            label, *values = map(float, line.split())
+        except ValueError:
+            label, values = math.nan, []
+        if keypoints and len(values) == 4 + keypoints:
+            values = values[:4]
+            findings.add(faults.SHAPE_UNREAD, f'{where}: keypoints')
+        fault = None
+        if not label.is_integer() or not is_shape(values):
+            fault, text = faults.LINE_BROKEN, f'{line:.60}'
+        elif not 0 <= label < num_classes:
+            fault, text = faults.CLASS_RANGE, f'{label:.0f}'[:20] + f', of {num_classes} names'
+        elif max(values) > PIXELS:
+            fault, text = faults.BOX_PIXELS, f'{line:.60}'
+        if fault is not None:
+            findings.add(fault, f'{where}: {text}')
+        yield None if fault else to_object(int(label), values, where)
+
+
+def is_shape(values: list[float]) -> bool:
+    """Whether it is a box, or a polygon of three or more points."""
+    count = len(values)
+    return (count == 4 or (count >= 6 and count % 2 == 0)) and all(map(math.isfinite, values))
+
+
+def to_object(label: int, values: list[float], where: str) -> Object:
+    if len(values) == 4:
+        x, y, width, height = values
+        box = (x - width / 2, y - height / 2, width, height)
+        return Object(label, box, where, is_relative=True)
+    left, top = min(values[0::2]), min(values[1::2])
+    box = (left, top, max(values[0::2]) - left, max(values[1::2]) - top)
+    return Object(label, box, where, mask=[values], is_relative=True)
+
+
+def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
+    """Report unused label files: without an image, or with several candidates."""
+    finder = ImageFinder(root, findings)
+    roots = {next((p for p in path.parents if p.name == 'labels'), path.parent) for path in used}
+    for folder in sorted(roots):
+        for path in sorted(folder.rglob('*.txt')):
+            if path in used or path.stem in NOT_LABELS:
+                continue
+            images = finder.find(path.stem, ())
+            if len(images) > 1:
+                findings.add(faults.IMAGE_AMBIGUOUS, f'{path}: {listed(images)}')
+            elif not images:
+                findings.add(faults.IMAGE_MISSING, f'the image of {path}')
+            elif labels_of(images[0]) != path:
+                findings.add(
+                    faults.IMAGE_MISSING, f'{path}: its image should not be at {images[0]}'
+                )

@@ -1,0 +1,168 @@
+"""Photometric distortion and blur of color images, as in the recipes of MobileViTv2."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageFilter
+
+from mmeffvit.registries import TRANSFORMS
+
+from .base import Transform
+
+Change = Callable[[Image.Image], Image.Image]
+
+
+@TRANSFORMS.register_module()
+class PhotometricDistortion(Transform):
+    """Jitter brightness, contrast, saturation and hue, and permute the channels.
+
+    The distortion of arXiv:2206.02680's code, for detection and segmentation. Each of the five
+    steps has probability ``prob``: brightness, saturation, hue and permutation in this order,
+    contrast before or after saturation and hue with equal probability. Brightness blends the image
+    with black, contrast with its mean gray value, saturation with its grayscale version; hue is the
+    angle of HSV. ``PhotoMetricDistortion`` of mmdet and mmseg differs: it adds to the brightness,
+    changes the hue more and, in mmseg, does not permute.
+
+    Args:
+        brightness: Smallest and largest factor.
+        contrast: Smallest and largest factor.
+        saturation: Smallest and largest factor.
+        hue: Smallest and largest hue shift, as a fraction of the hue circle, in [-0.5, 0.5].
+        prob: Probability of each step, in [0, 1].
+
+    Shape:
+        ``img``, (H, W, 3) uint8 BGR -> the same.
+
+    Raises:
+        ValueError: If a range or ``prob`` is out of bounds, or the image is not uint8 with three
+            channels.
+    """
+
+    def __init__(
+        self,
+        *,
+        brightness: tuple[float, float] = (0.875, 1.125),
+        contrast: tuple[float, float] = (0.5, 1.5),
+        saturation: tuple[float, float] = (0.5, 1.5),
+        hue: tuple[float, float] = (-0.05, 0.05),
+        prob: float = 0.5,
+    ) -> None:
+        super().__init__()
+        factors = dict(brightness=brightness, contrast=contrast, saturation=saturation)
+        for name, (low, high) in factors.items():
+            if not 0 <= low <= high:
+                raise ValueError(
+                    f'{name} is {(low, high)}; give two factors of at least 0 in ascending order'
+                )
+        if not -0.5 <= hue[0] <= hue[1] <= 0.5:
+            raise ValueError(f'hue is {hue}; give two numbers from -0.5 to 0.5 in ascending order')
+        check_probability(prob)
+        self.brightness = brightness
+        self.contrast = contrast
+        self.saturation = saturation
+        self.hue = hue
+        self.prob = prob
+
+    def transform(self, results: dict) -> dict:
+        image = results['img']
+        check_color(image)
+        changed = Image.fromarray(np.ascontiguousarray(image[..., ::-1]))  # RGB
+        for change in self.draw():
+            changed = change(changed)
+        results['img'] = np.ascontiguousarray(np.asarray(changed)[..., ::-1])
+        return results
+
+    def draw(self) -> list[Change]:
+        """Draw the changes for one image, in order."""
+        steps = [
+            (change_brightness, self.brightness),
+            (change_saturation, self.saturation),
+            (shift_hue, self.hue),
+        ]
+        steps.insert(np.random.choice([1, len(steps)]), (change_contrast, self.contrast))
+        drawn: list[Change] = [
+            partial(step, amount=np.random.uniform(*bounds))
+            for step, bounds in steps
+            if np.random.rand() < self.prob
+        ]
+        if np.random.rand() < self.prob:
+            drawn.append(partial(permute_channels, order=np.random.permutation(3)))
+        return drawn
+
+
+@TRANSFORMS.register_module()
+class RandomGaussianBlur(Transform):
+    """Gaussian blur with random standard deviation, as in the code of arXiv:2206.02680.
+
+    The radius of that code and of Pillow is the standard deviation of the Gaussian, in pixels;
+    Pillow approximates it by three box blurs per direction. mmseg's ``BioMedicalGaussianBlur`` is
+    for volumes.
+
+    Args:
+        radius: Smallest and largest standard deviation, in pixels, drawn uniformly.
+        prob: Probability of blurring an image, in [0, 1].
+
+    Shape:
+        ``img``, (H, W, 3) uint8 -> the same.
+
+    Raises:
+        ValueError: If ``radius`` or ``prob`` is out of bounds, or the image is not uint8 with three
+            channels.
+    """
+
+    def __init__(self, *, radius: tuple[float, float] = (0.0, 1.0), prob: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= radius[0] <= radius[1]:
+            raise ValueError(
+                f'radius is {radius}; give two numbers of at least 0 in ascending order'
+            )
+        check_probability(prob)
+        self.radius = radius
+        self.prob = prob
+
+    def transform(self, results: dict) -> dict:
+        image = results['img']
+        check_color(image)
+        if np.random.rand() < self.prob:
+            blur = ImageFilter.GaussianBlur(np.random.uniform(*self.radius))
+            # the order of the channels does not matter
+            results['img'] = np.array(Image.fromarray(np.ascontiguousarray(image)).filter(blur))
+        return results
+
+
+def change_brightness(image: Image.Image, amount: float) -> Image.Image:
+    return ImageEnhance.Brightness(image).enhance(amount)
+
+
+def change_contrast(image: Image.Image, amount: float) -> Image.Image:
+    return ImageEnhance.Contrast(image).enhance(amount)
+
+
+def change_saturation(image: Image.Image, amount: float) -> Image.Image:
+    return ImageEnhance.Color(image).enhance(amount)
+
+
+def shift_hue(image: Image.Image, amount: float) -> Image.Image:
+    """Shift the hue by ``amount`` of the hue circle, in steps of 1/256 of it."""
+    hue, saturation, value = image.convert('HSV').split()
+    shift = int(255 * amount)  # 255 as in torchvision, which the recipe uses
+    shifted = hue.point([(level + shift) % 256 for level in range(256)])
+    return Image.merge('HSV', (shifted, saturation, value)).convert('RGB')
+
+
+def permute_channels(image: Image.Image, order: np.ndarray) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(np.asarray(image)[..., order]))
+
+
+def check_probability(prob: float) -> None:
+    if not 0 <= prob <= 1:
+        raise ValueError(f'prob is {prob}; give a probability from 0 to 1')
+
+
+def check_color(image: np.ndarray) -> None:
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        raise ValueError(
+            f'the image is {image.dtype} of shape {image.shape}; give uint8 (height, width, 3), '
+            'before normalization'
+        )

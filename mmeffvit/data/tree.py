@@ -1,0 +1,121 @@
+"""The files of a dataset, listed once for every format."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_file
+from mmeffvit.utils.images import is_image, is_regular
+
+from .files import files_below, images_below
+
+SAMPLED = 3  # files of one suffix and folder that are looked into, where there are many
+MANY = 20
+HEAD = 2**20  # bytes that tell the format of a file
+ANNOTATIONS = ('annotations', 'annotation', 'ann', 'labels')  # folders beside those of images
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a format found.
+
+    Args:
+        place: The files, as its ``read`` takes them.
+        why: What it was recognized by.
+    """
+
+    place: Any
+    why: str
+
+
+class Tree:
+    """A folder with its files, or one file of annotations with the folder around it.
+
+    Args:
+        path: The folder or the file, absolute.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.given = None if path.is_dir() else path
+        self.root = path if self.given is None else root_around(path)
+        self._heads: dict[Path, bytes] = {}
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """All files below, sorted."""
+        return files_below(self.root)
+
+    @cached_property
+    def _by_suffix(self) -> dict[str, list[Path]]:
+        found = defaultdict(list)
+        for path in self.files:
+            found[path.suffix.lower()].append(path)
+        return found
+
+    def of(self, *suffixes: str) -> list[Path]:
+        """The annotation files of these suffixes: the given one alone, or all."""
+        if self.given is not None:
+            return [self.given] if self.given.suffix.lower() in suffixes else []
+        return [path for suffix in suffixes for path in self._by_suffix[suffix]]
+
+    def named(self, *names: str) -> list[Path]:
+        """The files of these names, which need not be the given one."""
+        return [p for n in names for p in self._by_suffix[Path(n).suffix] if p.name.lower() == n]
+
+    @cached_property
+    def images(self) -> list[Path]:
+        return list(filter(is_image, self.files))
+
+    @cached_property
+    def folders(self) -> dict[Path, list[Path]]:
+        """The images by folder."""
+        found = defaultdict(list)
+        for path in self.images:
+            found[path.parent].append(path)
+        return found
+
+    def sample(self, *suffixes: str) -> list[Path]:
+        """Some annotation files of every folder."""
+        by_folder = defaultdict(list)
+        for path in self.of(*suffixes):
+            by_folder[path.parent].append(path)
+        return [
+            path
+            for paths in by_folder.values()
+            for path in (paths if len(paths) <= MANY else paths[:SAMPLED])
+        ]
+
+    def head(self, path: Path) -> bytes:
+        """The beginning of a file; empty if it cannot be read."""
+        if path not in self._heads:
+            try:
+                self._heads[path] = read_head(path) if is_regular(path) else b''
+            except OSError:
+                self._heads[path] = b''
+        return self._heads[path]
+
+    def content(self, path: Path) -> bytes:
+        """All of a file; empty if it cannot be read."""
+        head = self.head(path)
+        if len(head) < HEAD:
+            return head
+        try:
+            return read_file(path)
+        except UserError:
+            return b''
+
+
+def read_head(path: Path) -> bytes:
+    with path.open('rb') as file:
+        return file.read(HEAD)
+
+
+def root_around(path: Path) -> Path:
+    """The folder of the dataset that one file of annotations belongs to."""
+    folder = path.parent
+    if folder.name.lower() in ANNOTATIONS and not images_below(folder):
+        return folder.parent
+    return folder

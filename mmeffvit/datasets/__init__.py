@@ -1,1 +1,0 @@
-"""Generated datasets, for training without downloads, and transforms that mmdet and mmseg lack."""

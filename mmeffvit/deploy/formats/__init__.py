@@ -1,0 +1,1 @@
+"""Formats of exported files, a folder for each."""

@@ -1,0 +1,94 @@
+"""ExecuTorch, PyTorch's runtime for phones, with XNNPACK's CPU kernels."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from mmeffvit.deploy.formats.fixed_size import ATEN, export_fixed
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.quiet import quiet
+
+
+def slices(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    ends = accumulate(sizes)
+    return [x.narrow(dim, end - size, size) for size, end in zip(sizes, ends, strict=True)]
+
+
+# XNNPACK supports slices, but no splits
+DECOMPOSITIONS = {ATEN.split_with_sizes.default: slices, ATEN.split.sizes: slices}
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """The part of a program that XNNPACK runs; portable kernels run the rest.
+
+    Args:
+        delegated: Number of operators that XNNPACK runs.
+        portable: Number of other operators, without ``getitem``.
+        subgraphs: Number of XNNPACK partitions.
+        portable_names: Names of the other operators, without duplicates.
+    """
+
+    delegated: int
+    portable: int
+    subgraphs: int
+    portable_names: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        return self.delegated / max(self.delegated + self.portable, 1)
+
+    def __str__(self) -> str:
+        others = ', '.join(self.portable_names) or 'none'
+        return (
+            f'XNNPACK runs {self.delegated} of {self.delegated + self.portable} operators '
+            f'({self.share:.0%}) in {self.subgraphs} partitions; others: {others}'
+        )
+
+
+def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> Delegation:
+    """Lower a graph with a fixed input size to an ExecuTorch program with XNNPACK.
+
+    Args:
+        graph: Maps images to a tuple of tensors, in eval mode.
+        example: Images (B, 3, H, W) of the size of the program.
+        out: Path that ends in ``.pte``.
+
+    Raises:
+        UserError: If executorch is not installed, or an operator has no kernel.
+    """
+    exir = require('executorch.exir', 'Writing .pte')
+    partition = require('executorch.backends.xnnpack.partition.xnnpack_partitioner', 'Writing .pte')
+    folding = require('executorch.exir.passes.constant_prop_pass', 'Writing .pte')
+    program = export_fixed(graph, example, 'ExecuTorch')
+    with quiet():
+        # position biases are looked up in a table: at a fixed size they are constants
+        program = folding.constant_prop_pass(program.run_decompositions(DECOMPOSITIONS))
+        lowered = exir.to_edge_transform_and_lower(
+            program, partitioner=[partition.XnnpackPartitioner()]
+        )
+        delegation = count(lowered.exported_program().graph_module)
+        buffer = lowered.to_executorch().buffer
+    Path(out).write_bytes(buffer)
+    return delegation
+
+
+def count(module: torch.fx.GraphModule) -> Delegation:
+    backend_debug = require('executorch.devtools.backend_debug', 'Writing .pte')
+    info = backend_debug.get_delegation_info(module)
+    left = {
+        name: row.non_delegated
+        for name, row in info.delegation_by_operator.items()
+        if row.non_delegated and name != 'getitem'
+    }
+    return Delegation(
+        delegated=info.num_delegated_nodes,
+        portable=sum(left.values()),
+        subgraphs=info.num_delegated_subgraphs,
+        portable_names=tuple(sorted(left)),
+    )

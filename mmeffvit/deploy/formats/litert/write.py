@@ -1,0 +1,121 @@
+"""LiteRT, formerly TensorFlow Lite, the runtime of Android phones, through litert-torch."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from mmeffvit.deploy.formats.fixed_size import fixed_module
+from mmeffvit.deploy.runtime.sessions import INPUT, write_litert
+from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.quiet import quiet
+
+MAX_RANK = 4  # axes of a tensor on a GPU delegate
+
+# Operators of LiteRT's GPU delegate: NewOperationParser in tflite/delegates/gpu/common/
+# model_builder.cc of google-ai-edge/LiteRT, at 34ec5ba.
+GPU_OPERATORS = frozenset(
+    """
+    ABS ADD ADD_N AVERAGE_POOL_2D BATCH_MATMUL CAST CONCATENATION CONV_2D COS CUMSUM DENSIFY
+    DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD
+    FULLY_CONNECTED GATHER GELU GREATER GREATER_EQUAL HARD_SWISH LEAKY_RELU LESS LESS_EQUAL LOG
+    LOGICAL_AND LOGISTIC LSTM MAXIMUM MAX_POOL_2D MEAN MINIMUM MIRROR_PAD MUL NEG NOT_EQUAL ONE_HOT
+    PACK PAD PADV2 POW PRELU QUANTIZE REDUCE_MAX REDUCE_MIN REDUCE_PROD RELU RELU6 RELU_0_TO_1
+    RELU_N1_TO_1 RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR RSQRT SELECT SELECT_V2 SIGN SIN
+    SLICE SOFTMAX SPACE_TO_DEPTH SPLIT SPLIT_V SQRT SQUARE SQUARED_DIFFERENCE STRIDED_SLICE SUB SUM
+    TANH TILE TRANSPOSE TRANSPOSE_CONV UNPACK
+    """.split()  # noqa: SIM905
+)
+
+
+class ChannelsLast(nn.Module):
+    """A module with images and maps as (B, H, W, C), and its outputs by name."""
+
+    def __init__(self, module: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.module = module
+        self.names = names
+        self.training = False  # an exported module rejects eval()
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        values = self.module(images.permute(0, 3, 1, 2))
+        return {
+            name: value.permute(0, 2, 3, 1) if value.ndim == 4 else value
+            for name, value in zip(self.names, values, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class OperatorCounts:
+    """The operators of a file, and those that LiteRT's GPU delegate leaves to the CPU.
+
+    Args:
+        operators: Number of operators by name; custom operators, such as TensorFlow's (flex), are
+            named as in the file.
+        rejected: The part of them that is not in :data:`GPU_OPERATORS`, or has a tensor with more
+            than four axes.
+    """
+
+    operators: Mapping[str, int]
+    rejected: Mapping[str, int]
+
+    def __str__(self) -> str:
+        total, rejected = sum(self.operators.values()), sum(self.rejected.values())
+        left = ', '.join(f'{count} {name}' for name, count in sorted(self.rejected.items()))
+        return f'a GPU delegate takes {total - rejected} of {total} operators; others: {left or 0}'
+
+
+def to_litert(
+    graph: nn.Module, example: Tensor, out: str | os.PathLike, metadata: Mapping[str, str]
+) -> OperatorCounts:
+    """Convert a graph with a fixed input size to LiteRT.
+
+    The input is called ``images``, (1, H, W, 3); maps are (1, H, W, C). The metadata are appended
+    as a ZIP archive, as in TensorFlow Lite's metadata: ``zipfile`` or ``unzip`` reads
+    ``metadata.json`` and, for a model with classes, ``labels.txt``.
+
+    Args:
+        graph: Maps images to a tuple of tensors, in eval mode, with ``output_names``.
+        example: Images (1, 3, H, W) of the size of the file.
+        out: Path that ends in ``.tflite``.
+        metadata: Strings by name.
+
+    Raises:
+        UserError: If litert-torch is not installed, or an operator cannot be converted.
+    """
+    tools = require('litert_torch', 'Writing .tflite')
+    module = ChannelsLast(fixed_module(graph, example, 'LiteRT'), graph.output_names)
+    images = example.permute(0, 2, 3, 1).contiguous()
+    try:
+        with torch.no_grad(), quiet():
+            model = tools.convert(module, sample_kwargs={INPUT: images})
+    except Exception as error:  # of litert_torch, torch, jax or MLIR
+        reason = ' '.join(str(error).split())
+        raise UserError(f'the model cannot be converted to LiteRT: {reason:.300}') from error
+    write_litert(out, model.model_content(), metadata)
+    return count_operators(out)
+
+
+def count_operators(path: str | os.PathLike) -> OperatorCounts:
+    """Count the operators of a file."""
+    schema = require('ai_edge_litert.schema_py_generated', 'Reading .tflite')
+    codes = {code: name for name, code in vars(schema.BuiltinOperator).items() if name.isupper()}
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(Path(path).read_bytes()))
+    operators: Counter[str] = Counter()
+    rejected: Counter[str] = Counter()
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            code = model.operatorCodes[operator.opcodeIndex]
+            name = code.customCode or codes[max(code.builtinCode, code.deprecatedBuiltinCode)]
+            name = name.decode() if isinstance(name, bytes) else name
+            tensors = (*operator.inputs, *operator.outputs)
+            rank = max(len(graph.tensors[i].shape) for i in tensors if i >= 0)
+            operators[name] += 1
+            if name not in GPU_OPERATORS or rank > MAX_RANK:
+                rejected[name if rank <= MAX_RANK else f'{name} with {rank} axes'] += 1
+    return OperatorCounts(operators, rejected)

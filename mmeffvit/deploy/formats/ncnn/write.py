@@ -1,0 +1,158 @@
+"""ncnn, Tencent's runtime for phones and boards, through pnnx."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from operator import attrgetter
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+
+from mmeffvit.deploy.formats.fixed_size import ATEN, calls, fixed_module, shape_of
+from mmeffvit.deploy.runtime.sessions import INPUT
+from mmeffvit.errors import UserError
+from mmeffvit.utils.optional import require
+
+HIGHEST = torch.finfo(torch.float32).max
+
+
+def to_ncnn(
+    graph: nn.Module,
+    example: Tensor,
+    out: str | os.PathLike,
+    metadata: Mapping[str, str],
+    *,
+    half: bool = False,
+) -> Counter[str]:
+    """Convert a graph with a fixed input size to ncnn: ``out``, its weights and its metadata.
+
+    The weights are next to ``out`` in ``.bin``, the metadata in ``.json``. Blobs are named as in
+    the graph: ``images`` and its ``output_names``, without the batch axis.
+
+    Args:
+        graph: Maps images to a tuple of tensors, in eval mode, with ``output_names``.
+        example: Images (1, 3, H, W) of the size of the file.
+        out: Path that ends in ``.param``.
+        metadata: Strings by name.
+        half: Store the weights as float16, in half the space.
+
+    Returns:
+        The number of layers by type.
+
+    Raises:
+        UserError: If pnnx or ncnn is not installed, or ncnn has no layer for an operator; the
+            message names the operators and the modules that call them.
+    """
+    pnnx = require('pnnx', 'Writing .param')
+    out = Path(out)
+    module = fixed_module(graph, example, 'ncnn')
+    use_ncnn_operators(module)
+    with tempfile.TemporaryDirectory() as folder:
+        traced, param = Path(folder, 'graph.pt'), Path(folder, 'graph.ncnn.param')
+        with torch.no_grad():
+            torch.jit.trace(module, (example,), check_trace=False).save(traced)
+        done = subprocess.run(
+            [pnnx.EXEC_PATH, traced.name, f'fp16={int(half)}'],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode or not param.exists():
+            message = ' '.join(done.stdout.split())
+            raise UserError(f'pnnx cannot convert the model to ncnn: {message[-300:]}')
+        text = param.read_text()
+        layers = check_layers(text, module)
+        weights = param.with_suffix('.bin').read_bytes()
+    out.write_text(name_blobs(text, graph.output_names, tuple(example.shape[2:])))
+    out.with_suffix('.bin').write_bytes(weights)
+    out.with_suffix('.json').write_text(json.dumps(dict(metadata), indent=1))
+    return layers
+
+
+def use_ncnn_operators(module: GraphModule) -> None:
+    """Replace operators that pnnx does not know by equal ones, in place.
+
+    Group norms get weights of one: pnnx has no layer for those without weights.
+    """
+    for node in list(calls(module)):
+        if node.target is ATEN.clamp_min.default:
+            node.target, node.args = ATEN.clamp.default, (*node.args, HIGHEST)
+        elif node.target is ATEN.view_as.default:
+            source, shape = node.args[0], shape_of(node)
+            if shape == (1, *shape_of(source)):  # the batch axis, which ncnn does not have
+                node.replace_all_uses_with(source)
+            node.target, node.args = ATEN.view.default, (source, list(shape))
+        elif node.target is ATEN.group_norm.default:
+            give_weights(module, node)
+        elif node.target is ATEN.matmul.default and len(shape_of(node)) == 4:
+            lift_matrices(module, node)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+
+
+def lift_matrices(module: GraphModule, product: Node) -> None:
+    """Add two axes to constant matrices in a product with maps: pnnx would ignore the channels."""
+    for source in product.args:
+        if source.op == 'get_attr' and len(shape_of(source)) == 2:
+            name = f'maps_{source.name}'
+            module.register_buffer(name, attrgetter(source.target)(module)[None, None].clone())
+            with module.graph.inserting_before(product):
+                product.replace_input_with(source, module.graph.get_attr(name))
+
+
+def give_weights(module: GraphModule, norm: Node) -> None:
+    """Weights of one and biases of zero for a group norm that has none."""
+    source, groups, *affine = norm.args
+    if any(affine[:2]):
+        return
+    given = []
+    for name, value in (('ones', 1.0), ('zeros', 0.0)):
+        module.register_buffer(f'{name}_{norm.name}', torch.full(shape_of(source)[1:2], value))
+        with module.graph.inserting_before(norm):
+            given.append(module.graph.get_attr(f'{name}_{norm.name}'))
+    norm.args = (source, groups, *given, *affine[2:])
+
+
+def check_layers(param: str, module: GraphModule) -> Counter[str]:
+    """Count the layers of a ``.param`` file by type; UserError if ncnn does not have one."""
+    ncnn = require('ncnn', 'Writing .param')
+    layers = Counter(line.split()[0] for line in param.splitlines()[2:])
+    unknown = [kind for kind in layers if ncnn.create_layer(kind) is None]
+    if unknown:
+        named = '; '.join(f'{kind} in {", ".join(modules_of(kind, module))}' for kind in unknown)
+        raise UserError(f'ncnn has no layer for {named}')
+    return layers
+
+
+def modules_of(kind: str, module: GraphModule) -> list[str]:
+    """Paths of the modules that call an operator, such as ``aten::roll``."""
+    found = {}
+    for node in calls(module):
+        stack = node.meta.get('nn_module_stack')
+        if stack and getattr(node.target, '_schema', None) and node.target._schema.name == kind:
+            found[list(stack.values())[-1][0]] = None
+    return list(found)
+
+
+def name_blobs(param: str, names: tuple[str, ...], size: tuple[int, int]) -> str:
+    """A ``.param`` file with named inputs and outputs, and height and width of the images.
+
+    pnnx writes ``in0``, ``out0`` and so on, and no size.
+    """
+    renamed = {'in0': INPUT} | {f'out{i}': name for i, name in enumerate(names)}
+    first, counts, *layers = param.splitlines()
+    lines = []
+    for line in layers:
+        kind, name, inputs, outputs, *rest = line.split()
+        blobs = int(inputs) + int(outputs)
+        rest[:blobs] = [renamed.get(blob, blob) for blob in rest[:blobs]]
+        if kind == 'Input':
+            rest[blobs:] = [f'0={size[1]}', f'1={size[0]}', '2=3']  # width, height, channels
+        lines.append(f'{kind:<24} {name:<24} {inputs} {outputs} {" ".join(rest)}')
+    return '\n'.join([first, counts, *lines, ''])

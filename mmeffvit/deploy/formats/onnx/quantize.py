@@ -1,0 +1,262 @@
+"""Static int8 quantization of all or some nodes of an ONNX graph by onnxruntime."""
+
+import copy
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+
+from mmeffvit.deploy.int8.sensitivity import IMAGES, exclusions, last_layers, mean_noise, measure
+from mmeffvit.deploy.int8.trials import Attempt
+from mmeffvit.deploy.runtime.sessions import open_onnx
+from mmeffvit.utils.machine import has_int8_dot_product
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.quiet import quiet
+
+from .label_maps import changed, expand_argmax, shrink_argmax
+
+PURPOSE = 'Quantizing'
+WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
+FUSED = ('Relu', 'Clip')  # fused into the preceding convolution
+SILU = ('Sigmoid', 'Mul')
+
+
+class OnnxQuantizer:
+    """Quantizes any convolutions and matrix products of a graph to int8, with one calibration.
+
+    In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has
+    no int8 dot product; their inputs and outputs are uint8 with a scale and a zero point per tensor
+    from the observed minimum and maximum. SiLU after them is int8, too: in float it would cost more
+    than the convolutions gain, with a conversion before and after it. Products of two activations
+    (attention), softmax, norms, other activation functions and post-processing remain in float.
+
+    Args:
+        path: The ONNX file.
+        images: Calibration images (1, 3, H, W).
+
+    Attributes:
+        weight_bits: 7 or 8.
+        float_model: The graph, simplified for quantization.
+        nodes: Names of the quantizable nodes, in topological order.
+    """
+
+    def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
+        self.images = images
+        self.weight_bits = 8 if has_int8_dot_product() else 7
+        quantization = require('onnxruntime.quantization', PURPOSE)
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            simplified = Path(folder, 'simplified.onnx')
+            onnx.save(changed(onnx.load(path), expand_argmax), simplified)
+            # symbolic shape inference fails on unknown operators; onnx's own continues, and only
+            # types are needed
+            quantization.shape_inference.quant_pre_process(
+                str(simplified), str(simplified), skip_symbolic_shape=True
+            )
+            self.float_model = onnx.load(simplified)
+            rename_numbered(self.float_model)
+            onnx.save(self.float_model, simplified)
+            self.ranges = calibrate(simplified, images)
+        self.nodes = [node.name for node in weighted_nodes(self.float_model)]
+
+    def quantized(
+        self,
+        nodes: Collection[str],
+        outputs: Sequence[str] | None = None,
+        *,
+        silu: bool = True,
+    ) -> Any:
+        """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given."""
+        quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
+        quant = require('onnxruntime.quantization', PURPOSE)
+        model = self.with_outputs(outputs)
+        if not nodes:  # an empty list would mean all nodes
+            return model
+        chosen = [*nodes, *fused_after(model, nodes, silu=silu)]
+        with quiet():
+            work = quantizer.QDQQuantizer(
+                model,
+                per_channel=True,
+                # x86 without VNNI adds two products in 16 bits, which saturates with 8 bits
+                reduce_range=self.weight_bits == 7,
+                weight_qType=quant.QuantType.QInt8,
+                # signed activations are slower than float on x86, which multiplies u8 by s8
+                activation_qType=quant.QuantType.QUInt8,
+                tensors_range=self.ranges,
+                nodes_to_quantize=chosen,
+                nodes_to_exclude=[],
+                op_types_to_quantize=[*WEIGHTED, *FUSED, *SILU],
+                extra_options={},
+            )
+            work.quantize_model()
+        return work.model.model
+
+    def attempts(self) -> Iterator[Attempt]:
+        yield self.attempt(())
+        yield from map(self.attempt, exclusions(measure(self.nodes, self.noise_meter())))
+
+    def attempt(self, excluded: Sequence[str]) -> Attempt:
+        chosen = [name for name in self.nodes if name not in set(excluded)]
+        return self.attempt_of(self.quantized(chosen), excluded)
+
+    def attempt_of(self, model: Any, excluded: Sequence[str] = (), trained: str = '') -> Attempt:
+        model = changed(model, shrink_argmax)
+        return Attempt(
+            f'{self.weight_bits}-bit weights{trained}',
+            tuple(excluded),
+            len(self.nodes) - len(excluded),
+            lambda threads: open_onnx(model.SerializeToString(), threads),
+            partial(save, model),
+        )
+
+    def finetuned(self, steps: int) -> dict[str, NDArray]:
+        """Constants of a model with all nodes in int8 after training, see :mod:`.finetune`."""
+        from .finetune import finetune  # needs torch, unlike the rest
+
+        model, targets = self.quantized(self.nodes), compared_values(self.float_model)
+        return finetune(model, self.float_model, targets, self.weight_bits, self.images, steps)
+
+    def with_constants(self, values: Mapping[str, NDArray], *, silu: bool = True) -> Any:
+        """A model with all nodes in int8, and these constants."""
+        model = self.quantized(self.nodes, silu=silu)
+        for each in model.graph.initializer:
+            if each.name in values:
+                value = values[each.name].reshape(tuple(each.dims))
+                each.CopyFrom(onnx.numpy_helper.from_array(value, each.name))
+        return model
+
+    def noise_meter(self) -> Callable[[Sequence[str]], float]:
+        """A function that measures the noise of a model with only some nodes in int8."""
+        ends = last_values(self.float_model)
+        images = self.images[:IMAGES]
+
+        def run(model: Any) -> list[dict[str, NDArray]]:
+            session = open_onnx(model.SerializeToString())
+            return [session.run(image) for image in images]
+
+        expected = run(self.with_outputs(ends))
+        return lambda nodes: mean_noise(expected, run(self.quantized(nodes, ends)))
+
+    def with_outputs(self, outputs: Sequence[str] | None) -> Any:
+        model = copy.deepcopy(self.float_model)
+        if outputs is not None:
+            del model.graph.output[:]
+            model.graph.output.extend(
+                onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+                for name in outputs
+            )
+        return model
+
+
+def save(model: Any, path: Path, metadata: Mapping[str, str]) -> None:
+    onnx.helper.set_model_props(model, dict(metadata))
+    onnx.save(model, path)
+
+
+def rename_numbered(model: Any) -> None:
+    """Rename constants whose names end in a digit, in place.
+
+    onnxruntime names its copy of a shared constant by appending a digit, without checking other
+    names: a copy of ``val_3`` may become ``val_38``, which exists.
+    """
+    renamed = {}
+    for constant in model.graph.initializer:
+        if constant.name[-1:].isdigit():
+            renamed[constant.name] = constant.name = f'{constant.name}_constant'
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = renamed.get(name, name)
+
+
+def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
+    """Minimum and maximum of every tensor next to a weighted node, over all images."""
+    quant = require('onnxruntime.quantization', PURPOSE)
+    calibrator = quant.create_calibrator(
+        path,
+        [*WEIGHTED, *FUSED, *SILU],
+        augmented_model_path=str(path.with_name('augmented.onnx')),
+        calibrate_method=quant.CalibrationMethod.MinMax,
+    )
+    name = calibrator.infer_session.get_inputs()[0].name
+    feeds = ({name: image} for image in images)
+
+    class Reader(quant.CalibrationDataReader):
+        def get_next(self) -> dict[str, NDArray] | None:
+            return next(feeds, None)
+
+    calibrator.collect_data(Reader())
+    return calibrator.compute_data()
+
+
+def weighted_nodes(model: Any) -> Iterator[Any]:
+    """Nodes whose second input is a constant: convolutions and matrix products with a weight.
+
+    Constants of ones are no weights: they compute sums, such as squares of a norm, which need
+    range.
+    """
+    constants = {
+        tensor.name
+        for tensor in model.graph.initializer
+        if not (onnx.numpy_helper.to_array(tensor) == 1).all()
+    }
+    constants |= {out for node in model.graph.node if node.op_type == 'Constant'
+                  for out in node.output}  # fmt: skip
+    for node in model.graph.node:
+        if node.op_type in WEIGHTED and node.input[1] in constants:
+            yield node
+
+
+def fused_after(model: Any, nodes: Collection[str], *, silu: bool = True) -> list[str]:
+    """Activations that are the only users of the outputs of ``nodes``: ReLU, clipping and SiLU."""
+    users: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    kept = {output.name for output in model.graph.output}
+    fused = []
+    for node in model.graph.node:
+        after = users.get(node.output[0], [])
+        if node.name not in nodes or node.output[0] in kept:
+            continue
+        if (len(after) == 1 and after[0].op_type in FUSED) or (silu and is_silu(after, users)):
+            fused += [each.name for each in after]
+    return fused
+
+
+def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether the users of a tensor are its sigmoid and the product of both."""
+    if [each.op_type for each in after] != list(SILU):
+        return False
+    sigmoid, product = after
+    return sigmoid.output[0] in product.input and len(users[sigmoid.output[0]]) == 1
+
+
+def last_values(model: Any) -> list[str]:
+    """Tensors at the end of the network: outputs that are maps, else outputs of the last layers."""
+    ends, selected, _ = _last_layers(model)
+    maps = [
+        output.name
+        for output in model.graph.output
+        if output.name not in selected
+        and output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    ]
+    return maps or ends
+
+
+def compared_values(model: Any) -> list[str]:
+    """Tensors to compare a trained model by: the last values, and the sources of objects.
+
+    The maps of a neck are both: convolutions follow, and features of objects are cut from them.
+    """
+    return list(dict.fromkeys([*last_values(model), *_last_layers(model)[2]]))
+
+
+def _last_layers(model: Any) -> tuple[list[str], set[str], list[str]]:
+    weighted = {node.name for node in weighted_nodes(model)}
+    return last_layers(
+        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
+    )

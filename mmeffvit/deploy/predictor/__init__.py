@@ -1,1 +1,0 @@
-"""Running exported models on images."""

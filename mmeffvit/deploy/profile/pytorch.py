@@ -1,0 +1,38 @@
+"""A model in PyTorch, opened as a file of another runtime is."""
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from mmeffvit.deploy.graphs.base import Graph, named
+from mmeffvit.deploy.runtime.sessions import Session
+
+
+def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
+    """A graph in PyTorch, which is moved to the device; ``half`` runs the network in float16.
+
+    A run begins with the images and ends with the outputs in the memory of the host, as in the
+    other runtimes; copying the outputs also waits for the GPU.
+    """
+    graph.to(device)
+    if half:
+        graph.to(memory_format=torch.channels_last)
+        for name, module in graph.network.named_modules():
+            if name.endswith('_head'):  # its outputs are processed in float32
+                module.register_forward_hook(lambda _, x, y: tree_map_only(Tensor, single, y))
+
+    def run(images: NDArray) -> dict[str, NDArray]:
+        with (
+            torch.inference_mode(),
+            torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False),
+            torch.autocast(torch.device(device).type, torch.float16, enabled=half),
+        ):
+            values = graph(torch.from_numpy(images).to(device))
+        return named(graph, map(single, values))
+
+    return Session((None, 3, None, None), graph.output_names, {}, run)
+
+
+def single(value: Tensor) -> Tensor:
+    return value.float() if value.dtype == torch.float16 else value

@@ -1,0 +1,1 @@
+"""Running exported files on images, without torch."""

@@ -1,1 +1,0 @@
-"""Evaluation of results files beyond the metrics of mmdet and mmseg."""

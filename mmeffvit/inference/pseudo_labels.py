@@ -1,0 +1,200 @@
+"""A teacher's predictions for unlabeled images, cached on disk with a run."""
+
+import json
+import re
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.files import find_images
+from mmeffvit.data.formats.coco_file import MIN_SIDE, is_size
+from mmeffvit.data.predictions import Wanted, of_label_maps, of_objects
+from mmeffvit.data.records import DataSet, Picture
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json, write_file
+from mmeffvit.utils.images import write_labels
+from mmeffvit.utils.messages import logger, progress
+from mmeffvit.utils.text import counted
+
+from .coco_ids import CocoIds
+from .inputs import Frame, Source, read_frames
+from .predictor import BasePredictor, predict_frames
+from .results import Detections, LabelMap, Result
+from .writers import Writer, coco_results
+
+SHARD = 16  # images per file of predictions; existing files are reused
+ABOUT = 'about.json'
+LABEL_MAP = re.compile(r'\d{6,}\.png')  # name of one, beside its shard
+MIB = 2**20
+
+
+class Teacher:
+    """A model that predicts the labels of a student.
+
+    Args:
+        name: What it was opened as.
+        predictor: The model; its memory is free once it has predicted.
+
+    Raises:
+        UserError: If it predicts neither objects nor label maps.
+    """
+
+    def __init__(self, name: str, predictor: BasePredictor) -> None:
+        if predictor.is_classifier:
+            raise UserError(f'the teacher {name} is a classifier: choose a detector or segmentor')
+        self.predictor: BasePredictor | None = predictor
+        self.is_detector = predictor.is_detector
+
+    def predict(
+        self,
+        described: dict[str, Any],
+        images: Path,
+        folder: Path,
+        wanted: Wanted,
+        *,
+        keep_masks: bool,
+    ) -> DataSet:
+        """See :func:`predict_dataset`; this can be called once."""
+        predictor, self.predictor = self.predictor, None
+        return predict_dataset(predictor, described, images, folder, wanted, keep_masks=keep_masks)
+
+
+@dataclass
+class Collector(Writer):
+    """The predictions of a shard."""
+
+    folder: Path  # of the label maps
+    images: Path  # the folder of all images
+    first: int  # the number of the first image
+    keep_masks: bool
+    rows: list[dict] = field(default_factory=list)
+
+    def write(self, frame: Frame, result: Result) -> None:
+        """Add the predictions for an image."""
+        number = self.first + len(self.rows)
+        height, width = frame.image.shape[:2]
+        name = frame.source.path.relative_to(self.images).as_posix()
+        row: dict[str, Any] = dict(file_name=name, height=height, width=width)
+        if isinstance(result, LabelMap):
+            row['label_map'] = f'{number:06d}.png'
+            write_labels(self.folder / row['label_map'], result.labels)
+        else:
+            found = inside(result, height, width)
+            found = found if self.keep_masks else replace(found, masks=None)
+            row['objects'] = coco_results(found, CocoIds([], 'label + 1'))
+        self.rows.append(row)
+
+
+def inside(found: Detections, height: int, width: int) -> Detections:
+    """Detections clipped to their image; those without a pixel in it are left out."""
+    boxes = found.boxes.clip(0, np.array([width, height] * 2, found.boxes.dtype))
+    kept = (boxes[:, 2:] - boxes[:, :2]).min(axis=1, initial=np.inf) >= MIN_SIDE
+    return replace(found, boxes=boxes).select(kept)
+
+
+def predict_dataset(
+    predictor: BasePredictor,
+    described: dict[str, Any],
+    images: Path,
+    folder: Path,
+    wanted: Wanted,
+    *,
+    keep_masks: bool,
+) -> DataSet:
+    """The predictions of a teacher for a folder of images; existing ones are read from ``folder``.
+
+    ``described`` is the identity of the teacher.
+
+    Raises:
+        UserError: If the folder has predictions of another teacher, or there are none.
+    """
+    rows = list(predicted_rows(predictor, described, images, folder, wanted.min_score, keep_masks))
+    classes = list(predictor.classes)
+    if not predictor.is_detector:
+        pictures = [
+            Picture(images / row['file_name'], label_map=folder / row['label_map']) for row in rows
+        ]
+        colors = {label: label for label in range(len(classes))}
+        return of_label_maps(folder, images, pictures, classes, colors, wanted, Findings())
+    found = [dict(item, image_id=i) for i, row in enumerate(rows, 1) for item in row['objects']]
+    sizes = ('file_name', 'height', 'width')
+    content = dict(
+        images=[dict(id=i, **{key: row[key] for key in sizes}) for i, row in enumerate(rows, 1)],
+        annotations=found,
+        categories=[dict(id=i, name=name) for i, name in enumerate(classes, 1)],
+    )
+    return of_objects(folder, images, content, wanted)
+
+
+def predicted_rows(
+    predictor: BasePredictor,
+    described: dict[str, Any],
+    images: Path,
+    folder: Path,
+    low: float,
+    keep_masks: bool,
+) -> Iterator[dict]:
+    """A record for every image, with its objects or its label map."""
+    paths = find_images(images)
+    names = [path.relative_to(images).as_posix() for path in paths]
+    about = dict(teacher=described, min_score=low, masks=keep_masks, images=names)
+    check_about(folder / ABOUT, about)
+    starts = range(0, len(paths), SHARD)
+    for start in progress(starts, 'teacher', len(starts)):
+        shard = folder / f'{start:06d}.json'
+        if not shard.is_file():
+            sources = [Source(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
+            collector = Collector(folder, images, start + 1, keep_masks)
+            frames = read_frames(
+                sources, predictor.read, lambda text: logger.warning(f'skipped: {text}')
+            )
+            predict_frames(predictor, frames, [collector], low, 1)
+            write_file(shard, json.dumps(collector.rows))
+            if start == 0:  # the expected size of all predictions
+                size = sum(p.stat().st_size for p in folder.iterdir() if p.name != ABOUT)
+                total = size / len(sources) * len(paths) / MIB
+                logger.info(
+                    f'predictions of the teacher for {counted(len(paths), "image")}: '
+                    f'{total:.1f} MiB in {folder}'
+                )
+        yield from read_shard(shard, set(names), is_detector=predictor.is_detector)
+
+
+def read_shard(path: Path, names: Set[str], *, is_detector: bool) -> list[dict]:
+    """The records of a file of predictions for images of these names.
+
+    Raises:
+        UserError: If one is not as :class:`Collector` writes it.
+    """
+    rows = read_json(path)
+    if not isinstance(rows, list) or not all(is_row(row, names, is_detector) for row in rows):
+        raise UserError(f'{path} is damaged: remove it, and its images are predicted again')
+    return rows
+
+
+def is_row(row: Any, names: Set[str], is_detector: bool) -> bool:
+    if not isinstance(row, dict) or not isinstance(row.get('file_name'), str):
+        return False
+    if is_detector:
+        found = row.get('objects')
+        is_prediction = isinstance(found, list) and all(isinstance(each, dict) for each in found)
+    else:
+        is_prediction = bool(LABEL_MAP.fullmatch(str(row.get('label_map'))))
+    sizes = (row.get('height'), row.get('width'))
+    return is_prediction and row['file_name'] in names and all(map(is_size, sizes))
+
+
+def check_about(path: Path, about: dict[str, Any]) -> None:
+    """Reject existing predictions of other images, of another teacher or with other options."""
+    if path.is_file():
+        if read_json(path) != json.loads(json.dumps(about)):
+            raise UserError(
+                f'{path.parent} has predictions of another teacher, of other images or with other '
+                'options: remove it, or choose another --work-dir'
+            )
+        return
+    write_file(path, json.dumps(about))

@@ -1,1 +1,0 @@
-"""Blocks shared by several families; they depend on torch only."""

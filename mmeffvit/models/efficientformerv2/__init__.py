@@ -1,0 +1,1 @@
+"""EfficientFormerV2 (arXiv:2212.08059)."""

@@ -1,0 +1,118 @@
+"""Attention biases looked up by the distance between query and key."""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.models.layers.grid import Grid, Gridded
+
+
+def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, int]) -> Tensor:
+    """Resize the bias tables of all heads to another range of distances.
+
+    Each head's table is an image whose axes are the distances in rows and in columns, interpolated
+    with aligned corners: distance 0 keeps its bias and the largest distance of one size becomes the
+    largest of the other. At its own size a table is unchanged to the bit.
+
+    Shape:
+        (heads, old rows * old columns) -> (heads, new rows * new columns).
+    """
+    image = table.view(1, -1, *old_size)
+    return F.interpolate(image, new_size, mode='bilinear', align_corners=True)[0].flatten(1)
+
+
+class CachedBias(NamedTuple):
+    """Biases of the last forward pass, with size, stride, type and table they are valid for."""
+
+    key: tuple[tuple[int, int], int, torch.dtype]
+    table: Tensor
+    biases: Tensor
+
+
+class PositionBias(Gridded):
+    """A learned bias per head and distance ``(|rows|, |columns|)``, for maps of any size.
+
+    For maps of another size than ``table_size`` the table is resized in two dimensions. In eval
+    mode without gradients, on the CPU, the biases of the last size are cached for the next forward
+    pass, with a copy of their table: however the table is changed, moved or cast, the biases stay
+    correct. On a GPU comparing the tables would require a synchronization, so nothing is cached
+    there.
+
+    Args:
+        num_heads: Number of heads, each with its own table.
+        table_size: Rows and columns of the key map that the table is built for.
+        resize_matrix: Rather than the table, resize the (queries, keys) matrix of ``table_size``
+            as an image, bicubically.
+
+    Shape:
+        size (H, W) of the key map -> (heads, N', H W), with N' queries.
+    """
+
+    gridded = 'table'
+
+    def __init__(
+        self, num_heads: int, table_size: tuple[int, int], *, resize_matrix: bool = False
+    ) -> None:
+        super().__init__(table_size)
+        self.resize_matrix = resize_matrix
+        self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
+        self._cached: CachedBias | None = None
+
+    def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
+        """Biases between queries at every ``stride``-th row and column and all keys."""
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return self._look_up(size, stride)  # a graph must not hold biases of one table
+        # a tensor that replaces the parameter, as in torch.func, may be traced or batched
+        plain = type(self.table) is nn.Parameter and self.table.device.type == 'cpu'
+        if self.training or torch.is_grad_enabled() or not plain:
+            self._cached = None
+            return self._look_up(size, stride)
+        cached, key = self._cached, (size, stride, self.table.dtype)
+        # by value: a version counter misses what is written through ``.data``
+        if cached is None or cached.key != key or not torch.equal(cached.table, self.table):
+            # read and set once: threads may share the module
+            cached = CachedBias(key, self.table.clone(), self._look_up(size, stride))
+            self._cached = cached
+        return cached.biases
+
+    def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:
+        if not self.resize_matrix:
+            return self._gather(resize_table(self.table, self.grid, size), size, stride)
+        matrix = self._gather(self.table, self.grid, stride)
+        # rounded up, without negative numbers: ONNX divides these towards zero
+        rows, columns = ((side + stride - 1) // stride for side in size)
+        return F.interpolate(matrix[None], (rows * columns, size[0] * size[1]), mode='bicubic')[0]
+
+    def _gather(self, table: Tensor, size: tuple[int, int], stride: int) -> Tensor:
+        rows, columns = (self._distances(side, stride) for side in size)  # (queries, keys)
+        image = table.unflatten(1, size)
+        # index columns first, then whole rows: gathering single values takes three times as long,
+        # and ten times in backward
+        lines = image.index_select(2, columns.flatten()).unflatten(2, columns.shape)
+        lines = lines.transpose(1, 2).flatten(1, 2)  # (heads, W' H, W)
+        first = torch.arange(columns.shape[0], device=rows.device) * size[0]
+        index = rows[:, None] + first[:, None]  # (H', W', H)
+        return lines.index_select(1, index.flatten()).view(lines.shape[0], -1, size[0] * size[1])
+
+    def resized(self, tensor: Tensor, grid: Grid) -> Tensor:
+        if grid == self.grid or tensor.ndim != 2 or tensor.shape[1] != math.prod(grid):
+            return tensor
+        return resize_table(tensor, grid, self.grid)
+
+    def square(self, tensor: Tensor) -> Grid | None:
+        count = tensor.shape[-1] if tensor.ndim == 2 else 0
+        side = math.isqrt(count)
+        return (side, side) if count and side**2 == count else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, '_cached': None}
+
+    def _distances(self, side: int, stride: int) -> Tensor:
+        keys = torch.arange(side, device=self.table.device)
+        return (keys[::stride, None] - keys).abs()
+
+    def extra_repr(self) -> str:
+        return f'num_heads={self.table.shape[0]}, table_size={self.grid}'

@@ -1,0 +1,1 @@
+"""Blocks that several families share; they depend on torch alone."""

@@ -1,0 +1,1 @@
+"""Mobile-Attention (ICML 2024), a mixer for the backbones of others."""

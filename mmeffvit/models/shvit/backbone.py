@@ -1,0 +1,296 @@
+"""SHViT: single-head vision transformer with memory-efficient macro design (arXiv:2401.16456)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from typing_extensions import Unpack
+
+from mmeffvit.models.backbone import (
+    Backbone,
+    BackboneOptions,
+    Sampling,
+    Stage,
+    resolve_arch,
+    resolve_output_stride,
+)
+from mmeffvit.models.layers.conv import ChannelNorm, ConvNorm, ResidualConvNorm
+from mmeffvit.models.layers.self_attention import SelfAttention
+from mmeffvit.registries import register_backbone
+
+from .ablations import BottleneckAttention, PartialMultiHeadAttention
+from .attention import SingleHeadSelfAttention
+from .keys import LAYOUTS
+
+STRIDES = (16, 32, 64)
+EXPANSION = 2
+MERGE_EXPANSION = 4
+HALVING = Sampling(stride=2)
+ATTENTIONS = ('single_head', 'multi_head', 'bottleneck', 'none')
+
+
+@dataclass(frozen=True)
+class SHViTArch:
+    """Sizes of one variant; every field has one value per stage."""
+
+    channels: tuple[int, ...]
+    depths: tuple[int, ...]
+    attended: tuple[int, ...]  # channels in attention, 0 for a stage without it
+
+    def __post_init__(self) -> None:
+        if not len(self.channels) == len(self.depths) == len(self.attended) == 3:
+            raise ValueError(f'an SHViT has 3 stages; got {self}')
+        if min(self.depths) < 1 or self.channels[0] % 8:
+            raise ValueError(f'depths start at 1 and channels[0] is divisible by 8; got {self}')
+        pairs = zip(self.attended, self.channels, strict=True)
+        if any(not 0 <= attended <= channels for attended, channels in pairs):
+            raise ValueError(f'attended must be between 0 and channels; got {self}')
+
+
+# Sizes of the released models (arXiv:2401.16456)
+# fmt: off
+VARIANTS = {  #     channels         depths     attended
+    's1': SHViTArch((128, 224, 320), (2, 4, 5), (0, 48, 68)),
+    's2': SHViTArch((128, 308, 448), (2, 4, 5), (0, 66, 96)),
+    's3': SHViTArch((192, 352, 448), (3, 5, 5), (0, 75, 96)),
+    's4': SHViTArch((224, 336, 448), (4, 7, 6), (0, 72, 96)),
+}
+# fmt: on
+
+
+class FeedForward(nn.Module):
+    """Two 1x1 convolutions; the second is zero-initialized.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.expand = ConvNorm(channels, EXPANSION * channels, act=nn.ReLU)
+        self.project = ConvNorm(EXPANSION * channels, channels, norm_init=0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(self.expand(x))
+
+
+class SHViTBlock(nn.Module):
+    """Depth-wise convolution, single-head attention and feed-forward, each residual.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attended: Channels in attention; 0 for a block without attention.
+        depthwise_init: Initial weight of the depth-wise convolution's batch norm.
+        dilation: Dilation of the depth-wise convolution.
+        num_heads: Number of heads in attention.
+        attention: One of ``ATTENTIONS``.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        attended: int = 0,
+        depthwise_init: float = 0.0,
+        dilation: int = 1,
+        num_heads: int = 1,
+        attention: str = 'single_head',
+    ) -> None:
+        super().__init__()
+        self.depthwise = ResidualConvNorm(channels, depthwise_init, dilation)
+        self.attention = make_attention(attention, channels, attended, num_heads)
+        self.feed_forward = FeedForward(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.depthwise(x)
+        if self.attention is not None:
+            x = x + self.attention(x)
+        return x + self.feed_forward(x)
+
+
+def make_attention(
+    attention: str, channels: int, attended: int, num_heads: int
+) -> nn.Module | None:
+    if not attended or attention == 'none':
+        return None
+    if attention == 'multi_head':
+        return nn.Sequential(ChannelNorm(channels), SelfAttention(channels, num_heads))
+    if attention == 'bottleneck':
+        return BottleneckAttention(channels, attended)
+    if num_heads == 1:
+        return SingleHeadSelfAttention(channels, attended)
+    return PartialMultiHeadAttention(channels, attended, num_heads=num_heads)
+
+
+class SqueezeExcite(nn.Module):
+    """Squeeze and excitation (arXiv:1709.01507): scale channels by a function of their global mean.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        hidden: Channels between the two projections.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W).
+    """
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.reduce = nn.Conv2d(channels, hidden, 1)
+        self.expand = nn.Conv2d(hidden, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = x.mean(dim=(2, 3), keepdim=True)  # (B, C, 1, 1)
+        return x * self.expand(F.relu(self.reduce(pooled))).sigmoid()
+
+
+class PatchMerging(nn.Module):
+    """Halve the resolution: an inverted bottleneck with squeeze and excitation.
+
+    Shape:
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, stride: int = 2, dilation: int = 1
+    ) -> None:
+        super().__init__()
+        wide = MERGE_EXPANSION * in_channels
+        hidden = (in_channels + 4) // 8 * 8  # to the nearest multiple of 8
+        self.expand = ConvNorm(in_channels, wide, act=nn.ReLU)
+        spatial = dict(stride=stride, dilation=dilation, groups=wide)
+        self.depthwise = ConvNorm(wide, wide, 3, act=nn.ReLU, **spatial)
+        self.excite = SqueezeExcite(wide, hidden)
+        self.project = ConvNorm(wide, out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(self.excite(self.depthwise(self.expand(x))))
+
+
+class Downsample(nn.Module):
+    """Patch merging between two blocks without attention, one before and one after it.
+
+    Shape:
+        (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, sampling: Sampling = HALVING) -> None:
+        super().__init__()
+        self.before = SHViTBlock(in_channels, depthwise_init=1.0, dilation=sampling.entry)
+        self.merge = PatchMerging(in_channels, out_channels, sampling.stride, sampling.entry)
+        self.after = SHViTBlock(out_channels, depthwise_init=1.0, dilation=sampling.dilation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.after(self.merge(self.before(x)))
+
+
+def make_stem(channels: int) -> nn.Sequential:
+    """(B, 3, H, W) -> (B, channels, H/16, W/16), rounded up at each of the four steps."""
+    widths = (3, channels // 8, channels // 4, channels // 2, channels)
+    layers: list[nn.Module] = []
+    for i in range(4):
+        layers += [ConvNorm(widths[i], widths[i + 1], 3, stride=2), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])  # no activation at the end
+
+
+def with_ratio(arch: SHViTArch, ratio: float, num_heads: int) -> SHViTArch:
+    """Attend to ``ratio`` of the channels, to the nearest multiple of the number of heads.
+
+    Raises:
+        ValueError: If the ratio is not in (0, 1].
+    """
+    if not 0 < ratio <= 1:
+        raise ValueError(f'partial_ratio is {ratio}; choose a number above 0 and at most 1')
+    attended = (
+        max(round(ratio * channels / num_heads), 1) * num_heads if before else 0
+        for channels, before in zip(arch.channels, arch.attended, strict=True)
+    )
+    return replace(arch, attended=tuple(attended))
+
+
+def make_stage(
+    arch: SHViTArch, index: int, sampling: Sampling, num_heads: int, attention: str
+) -> Stage:
+    channels, before = arch.channels[index], arch.channels[index - 1]
+    downsample = Downsample(before, channels, sampling) if index else nn.Identity()
+    blocks = [
+        SHViTBlock(
+            channels,
+            arch.attended[index],
+            dilation=sampling.dilation,
+            num_heads=num_heads,
+            attention=attention,
+        )
+        for _ in range(arch.depths[index])
+    ]
+    return Stage(downsample, blocks)
+
+
+@register_backbone
+class SHViT(Backbone):
+    """SHViT of arXiv:2401.16456, with three maps at strides 16, 32 and 64.
+
+    There is no map at stride 8 or 4: :class:`mmeffvit.models.necks.TransposedFPN`, the authors'
+    neck, adds them.
+
+    Args:
+        arch: 's1', 's2', 's3', 's4', or a dict of the fields of :class:`SHViTArch`.
+        out_indices: Stages whose maps are returned; negative ones count from the last.
+        output_stride: 64, 32 or 16; below 64 the last stages are dilated instead of strided, and
+            the declared strides change accordingly. The stem has stride 16.
+        attention: 'single_head'; 'multi_head' for the layer of ViT on all channels, with a layer
+            norm before it (table 6, row 1); 'bottleneck' for a contraction to the channels in
+            attention (figure 6 a); or 'none' (table 6, row 2).
+        num_heads: Heads in attention; the authors' 1 is the design of SHViT. With 'single_head',
+            each has 16 channels of queries and of keys, and it divides `attended`; with
+            'multi_head' it divides the channels.
+        partial_ratio: Part of the channels in attention, in (0, 1], to the nearest multiple of
+            `num_heads`; None for `attended` of the variant, about 1 / 4.67 of the channels.
+        options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
+
+    Shape:
+        (B, 3, H, W) -> a tuple of (B, channels[i], ceil(H / strides[i]), ceil(W / strides[i])).
+
+    Raises:
+        ValueError: If an argument is not one of its choices.
+    """
+
+    variants = VARIANTS
+    layouts = LAYOUTS
+
+    def __init__(
+        self,
+        arch: str | Mapping[str, Any] = 's1',
+        *,
+        out_indices: Sequence[int] = (0, 1, 2),
+        output_stride: int = 64,
+        attention: str = 'single_head',
+        num_heads: int = 1,
+        partial_ratio: float | None = None,
+        **options: Unpack[BackboneOptions],
+    ) -> None:
+        sizes = resolve_arch(arch, VARIANTS)
+        if attention not in ATTENTIONS:
+            raise ValueError(f'attention is {attention!r}; choose one of {ATTENTIONS}')
+        if num_heads > 1 and attention in ('bottleneck', 'none'):
+            raise ValueError(f'num_heads is {num_heads}: attention={attention!r} has no heads')
+        if num_heads < 1:
+            raise ValueError(f'num_heads is {num_heads}; it must be at least 1')
+        if partial_ratio is not None:
+            if attention in ('multi_head', 'none'):
+                raise ValueError(
+                    f'partial_ratio is {partial_ratio}: attention={attention!r} does not use it'
+                )
+            sizes = with_ratio(sizes, partial_ratio, num_heads)
+        strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=16)
+        super().__init__(
+            stem=make_stem(sizes.channels[0]),
+            stages=(make_stage(sizes, i, s, num_heads, attention) for i, s in enumerate(samplings)),
+            channels=sizes.channels,
+            strides=strides,
+            out_indices=out_indices,
+            **options,
+        )

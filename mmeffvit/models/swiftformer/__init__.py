@@ -1,0 +1,1 @@
+"""SwiftFormer (arXiv:2303.15446)."""

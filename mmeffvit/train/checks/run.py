@@ -1,0 +1,201 @@
+"""Checks before a run starts: missing files, invalid annotations, mismatched classes."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.registry import DefaultScope
+from torch import nn
+from torch.utils.data import DataLoader
+
+from mmeffvit.config.datasets import class_of, datasets_of, mentions
+from mmeffvit.config.values import dicts_in
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Findings, Report
+from mmeffvit.data.formats.coco_file import LISTS, read_coco
+from mmeffvit.errors import UserError
+from mmeffvit.models.backbone import log_report
+from mmeffvit.models.checkpoints import Checkpoint, load_into
+from mmeffvit.utils.images import is_regular
+from mmeffvit.utils.text import counted, listed
+from mmeffvit.zoo.identify import naming
+from mmeffvit.zoo.opener import OpenModel, Source, build_source
+
+from .classes import wrong_classes
+from .detection import find_regular, images_of, read_checked, reads_as, voc_images
+
+
+def check_data(config: Config, splits: tuple[str, ...]) -> None:
+    """Check that every path of the data loaders exists, and read the annotation files.
+
+    Args:
+        config: The config of the run; mmdet or mmseg must be imported.
+        splits: The splits that the run uses, out of 'train', 'val', 'test'.
+
+    Raises:
+        UserError: If a path is missing, or a file has faults that would stop or crash the run.
+    """
+    check_paths(config, splits)
+    if int(os.environ.get('RANK', 0)):  # the first process reads for all
+        return
+    done = set()
+    for split in splits:
+        measures_masks = any(
+            'segm' in (metric.get('metric') or ())
+            for _, metric in dicts_in(config.get(f'{split}_evaluator'))
+        )
+        for dataset in datasets_of(config, split):
+            path = dict(_paths(dataset)).get('annotation file')
+            if path is None and config.get('default_scope') == 'mmseg':
+                report = Report(split, str(dataset.get('data_root')))
+                check_folders(dataset, report)
+                report.stop_run()
+            with_masks = measures_masks or mentions(dataset.get('pipeline'), 'with_mask')
+            if path is None or (path, with_masks, measures_masks) in done:
+                continue
+            done.add((path, with_masks, measures_masks))
+            report = Report(split, str(path))
+            cls = class_of(dataset, config.get('default_scope'))
+            if reads_as(cls, 'CocoDataset'):
+                folder = Path(dataset.get('data_root') or '', _prefix(dataset, 'img'))
+                needed = LISTS if split != 'test' else ('images', 'categories')
+                if file := read_checked(path, report, needed, with_masks=with_masks):
+                    find_regular(images_of(file, folder), report)
+            elif reads_as(cls, 'XMLDataset'):
+                root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
+                xmls = root / dataset.get('ann_subdir', 'Annotations')
+                images = root / dataset.get('img_subdir', 'JPEGImages')
+                expected = voc_images(path, xmls, images, (), report)
+                if expected is not None:
+                    find_regular(expected, report)
+            report.stop_run((faults.MASK_SHORT,) if measures_masks else ())
+
+
+def check_paths(config: Config, splits: tuple[str, ...]) -> None:
+    """Check that every annotation file and image folder of the data loaders exists."""
+    for split in splits:
+        if config.get(f'{split}_dataloader') is None and split != 'val':
+            raise UserError(f'{config.filename} has no {split}_dataloader')
+        for dataset in datasets_of(config, split):
+            check_dataset_paths(dataset, split)
+
+
+def check_dataset_paths(dataset: Mapping, name: str) -> None:
+    """See :func:`check_paths`; messages begin with the name of the data."""
+    for kind, path in _paths(dataset):
+        if not path.exists():
+            raise UserError(
+                f'{name} data: {kind} {str(path)!r} does not exist (in {path.parent.resolve()}). '
+                'Put the dataset there, set DATA_ROOT, or pass --cfg-options data_root=FOLDER'
+            )
+
+
+def check_folders(dataset: Mapping, report: Report) -> None:
+    """Report pipes and other special files in the folders of a dataset, which mmseg ignores."""
+    for _, path in _paths(dict(dataset, ann_file=None)):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                if not is_regular(os.path.join(folder, name)):
+                    report.add(faults.IMAGE_IRREGULAR, os.path.join(folder, name))
+
+
+def _prefix(dataset: Mapping, key: str) -> str:
+    return (dataset.get('data_prefix') or {}).get(key) or ''
+
+
+def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
+    root = dataset.get('data_root') or ''
+    named = [('annotation file', dataset.get('ann_file'))]
+    named += [('folder', path) for path in (dataset.get('data_prefix') or {}).values()]
+    for kind, path in named:
+        if isinstance(path, str) and path and '://' not in root + path:
+            yield kind, Path(root) / path
+
+
+def check_batches(loader: DataLoader, split: str) -> None:
+    """Check that a data loader has a batch.
+
+    Raises:
+        UserError: If it has too few images.
+    """
+    if isinstance(loader.dataset, Sized) and not len(loader):
+        raise UserError(
+            f'{split} data: {counted(len(loader.dataset), "image")} in {split}_dataloader make no '
+            'batch: lower its batch_size, or set drop_last=False'
+        )
+
+
+def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
+    """Compare the classes of a dataset, wrapped or not, with its annotation file and the heads.
+
+    Raises:
+        UserError: If a class has no category in the annotation file, or a head does not match.
+    """
+    classes = (getattr(dataset, 'metainfo', None) or {}).get('classes')
+    if classes is None:
+        return
+    _check_categories(dataset, classes, split)
+    for text in wrong_classes(model, {split: dataset.metainfo}):
+        raise UserError(text)
+
+
+def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> None:
+    category_ids = getattr(dataset, 'cat_ids', None)  # of a COCO-style dataset
+    if category_ids is None or len(category_ids) == len(classes):
+        return
+    file = read_coco(dataset.ann_file, Findings().add, ('categories',), annotations=False)
+    present = [category['name'] for category in file.categories.values()]
+    if len(category_ids) > len(classes):
+        twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
+        raise UserError(
+            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: '
+            'rename one of each'
+        )
+    absent = [name for name in classes if name not in present]
+    raise UserError(
+        f'{split} data: {dataset.ann_file} has no category named {listed(absent)}; it has '
+        f'{listed(present)}. Set metainfo=dict(classes=...) of the dataset to names in the file'
+    )
+
+
+def load_checked(
+    model: nn.Module, checkpoint: Checkpoint, dataset: Any, split: str = 'test'
+) -> None:
+    """Load a checkpoint into a model, if it was trained on the classes of the data.
+
+    It is of a run with the same config, or of its released model. To continue training, for another
+    split than 'test', auxiliary heads are needed.
+
+    Raises:
+        UserError: If the classes differ.
+        CheckpointError: If the weights do not fit.
+    """
+    trained = checkpoint.dataset_meta.get('classes')
+    tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
+    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
+        raise UserError(
+            f'{checkpoint} was trained on the classes {listed(trained)} ({len(trained)}), but the '
+            f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
+        )
+    with naming():
+        report = load_into(model, checkpoint, resume=split != 'test')
+    if checkpoint.release:
+        log_report(report)
+
+
+def open_checked(source: Source, checkpoint: Checkpoint) -> OpenModel:
+    """Build the model of a source and load a checkpoint of its classes.
+
+    Raises:
+        UserError: If the model cannot be built, or the data or the checkpoint has other classes.
+        CheckpointError: If the weights do not fit.
+    """
+    opened = build_source(source)
+    with DefaultScope.overwrite_default_scope(source.config.default_scope):
+        check_classes(opened.model, opened.dataset, 'test')
+        load_checked(opened.model, checkpoint, opened.dataset)
+    return replace(opened, checkpoint=checkpoint)

@@ -1,0 +1,180 @@
+"""Evaluation of a checkpoint."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.evaluator import DumpResults
+from mmengine.fileio import dump
+from mmengine.logging import print_log
+from mmengine.runner import Runner
+
+from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.load import ALL
+from mmeffvit.errors import UserError
+from mmeffvit.train.checks.run import check_classes, check_data, load_checked
+from mmeffvit.utils.files import atomic_output, check_output, own_file
+from mmeffvit.zoo.opener import find_source
+
+from .launcher import build_runner, leave_process_group, unwrap
+from .options import RunOptions, prepare
+from .user_errors import building, complete_annotations, name_unreadable, restrict_annotations, run
+
+
+def evaluate(
+    config_path: str,
+    checkpoint: str | None,
+    options: RunOptions,
+    *,
+    show_dir: str | Path | None = None,
+    out: str | Path | None = None,
+    tta: bool = False,
+) -> tuple[Runner, dict[str, float]]:
+    """Evaluate a checkpoint as specified by a config of mmdet, mmseg or mmpretrain.
+
+    Args:
+        config_path: The config file, or a saved model, as a folder or as ``hf://OWNER/NAME``, or
+            the work dir of a run.
+        checkpoint: A checkpoint of a run with this config, or its released model; None for the
+            saved one, the best one of the run, or the released one.
+        options: See :class:`RunOptions`.
+        show_dir: Folder for drawn predictions.
+        out: File for the predictions, ``.pkl``.
+        tta: Test-time augmentation with the horizontal flip.
+
+    Returns:
+        The runner, with the checkpoint in its model, and the metrics by name.
+
+    Raises:
+        UserError: If the config, the data or the environment cannot work, or the checkpoint is of
+            another model or of other classes.
+        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
+    """
+    if out is not None:
+        check_output(out, '.pkl', '.pickle')
+    runner, config = open_test(config_path, checkpoint, options, show_dir=show_dir, tta=tta)
+    if out is not None:
+        runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
+    for hook in options.hooks:
+        runner.register_hook(hook)
+    with options.output(config.work_dir):
+        metrics = run(runner, runner.test, config)
+    leave_process_group()
+    return runner, metrics
+
+
+def open_test(
+    config_path: str,
+    checkpoint: str | None,
+    options: RunOptions,
+    *,
+    show_dir: str | Path | None = None,
+    tta: bool = False,
+    max_images: int | None = None,
+) -> tuple[Runner, Config]:
+    """Check and prepare a test: the runner, with the weights in its model, and the config.
+
+    ``max_images`` limits the number of images of every dataset; for the other arguments and the
+    errors see :func:`evaluate`.
+    """
+    source = find_source(config_path, options.cfg_options, ALL)
+    config = source.config
+    prepare(config, options)
+    if show_dir:
+        own_drawings(check_output(show_dir, folder=True))
+    check_data(config, ('test',))
+    weights = source.open_weights(checkpoint)
+    if show_dir:
+        draw_predictions(config, show_dir)
+    if tta:
+        augment_tests(config)
+    for dataset in datasets_of(config, 'test') if max_images is not None else ():
+        dataset['indices'] = max_images
+    config.load_from, config.resume = None, False  # the weights are loaded below
+    with options.output(config.work_dir):
+        runner = build_runner(config)
+        with building(config):
+            dataset = runner.test_loop.dataloader.dataset
+        name_unreadable(dataset)
+        complete_annotations(runner.test_loop.evaluator)
+        if max_images is not None:
+            restrict_annotations(runner.test_loop.evaluator, dataset)
+    model = unwrap(runner.model)
+    check_classes(model, dataset, 'test')
+    load_checked(model, weights, dataset)
+    return runner, config
+
+
+def own_drawings(folder: Path) -> None:
+    """Apply :func:`own_file` where visualizers write: their images, and what is in ``vis_data``."""
+    kept = folder / 'vis_data'
+    for path in (*folder.glob('*.png'), kept, *kept.rglob('*')):
+        if path.is_symlink() or not path.is_dir():
+            own_file(path)
+
+
+def draw_predictions(config: Config, show_dir: str | Path) -> None:
+    """Enable the hook that draws predictions, of a dense model next to the ground truth."""
+    folder = str(Path(show_dir).resolve())
+    if config.default_scope == 'mmpretrain':
+        hook = dict(type='VisualizationHook', enable=True, interval=1, out_dir=folder)
+        config.setdefault('visualizer', dict(type='UniversalVisualizer'))
+    elif config.default_scope == 'mmdet':
+        hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
+    else:
+        hook = dict(type='SegVisualizationHook', draw=True, interval=1)
+        visualizer = dict(type='SegLocalVisualizer')
+        # of the same name, it would be that of an earlier test in this process, with its folder
+        visualizer.update(config.get('visualizer') or {}, name=folder, save_dir=folder)
+        config.visualizer = dict(visualizer, vis_backends=[dict(type='LocalVisBackend')])
+    config.setdefault('default_hooks', {})['visualization'] = hook
+
+
+def augment_tests(config: Config) -> None:
+    """Wrap the model and the test pipeline for flipped copies, by default a detector's."""
+    if config.default_scope == 'mmdet':
+        config.setdefault('tta_model', dict(type='mmeffvit.InstanceTTAModel'))
+        *pipeline, pack = deepcopy(config.test_dataloader.dataset.pipeline)
+        if 'meta_keys' in pack:  # they are among the default ones
+            pack['meta_keys'] = (*pack['meta_keys'], 'flip', 'flip_direction')
+        flips = [dict(type='RandomFlip', prob=prob) for prob in (0.0, 1.0)]
+        twice = dict(type='TestTimeAug', transforms=[flips, [pack]])
+        config.setdefault('tta_pipeline', [*pipeline, twice])
+    if 'tta_model' not in config or 'tta_pipeline' not in config:
+        raise UserError(f'--tta needs tta_model and tta_pipeline in {config.filename}')
+    config.model = dict(**config.tta_model, module=config.model)
+    config.test_dataloader.dataset.pipeline = config.tta_pipeline
+
+
+class AtomicDump(DumpResults):
+    """Predictions in a pickle, written atomically."""
+
+    def compute_metrics(self, results: list) -> dict:
+        with atomic_output(self.out_file_path) as partial:
+            dump(results, partial)
+        print_log(f'predictions: {self.out_file_path}', logger='current')
+        return {}
+
+
+class DumpLabelMaps(AtomicDump):
+    """Dump label maps, predicted and true, without the scores: 118 MB for one image of ADE20K."""
+
+    def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
+        kept = [{k: v for k, v in sample.items() if k != 'seg_logits'} for sample in predictions]
+        super().process(data_batch, kept)
+
+
+def dump_results(scope: str, out: str) -> DumpResults:
+    """The metric that dumps predictions to ``out``, with encoded masks for mmdet."""
+    if scope == 'mmseg':
+        return DumpLabelMaps(out_file_path=out)
+    if scope == 'mmpretrain':
+        return AtomicDump(out_file_path=out)
+    from mmdet.evaluation import DumpDetResults
+
+    class DumpDetections(AtomicDump, DumpDetResults):
+        pass
+
+    return DumpDetections(out_file_path=out)

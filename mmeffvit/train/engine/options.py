@@ -1,0 +1,94 @@
+"""Options of a run, and how they change its config."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.hooks import Hook
+
+from mmeffvit.config.load import resolve_work_dir
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import check_output
+from mmeffvit.utils.quiet import output_to
+
+from .launcher import prepare_launcher
+
+CONSOLE_LOG = 'console.log'
+
+
+@dataclass
+class RunOptions:
+    """Command-line options of every run.
+
+    Args:
+        work_dir: Folder of the log and the checkpoints; see :func:`resolve_work_dir`.
+        cfg_options: Dotted keys and values that replace the config's.
+        launcher: Who started the processes, one of ``LAUNCHERS``.
+        seed: Seed of everything random; None takes the config's.
+        deterministic: Use deterministic algorithms only.
+        verbose: Print the output of mmengine and its libraries; otherwise it is written to
+            ``console.log`` in the work dir.
+        hooks: Further hooks of the runner that are not in its config.
+    """
+
+    work_dir: str | Path | None = None
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+    launcher: str = 'none'
+    seed: int | None = None
+    deterministic: bool = False
+    verbose: bool = True
+    hooks: Sequence[Hook] = ()
+
+    def output(self, work_dir: str) -> AbstractContextManager[None]:
+        """Redirect the output of mmengine and its libraries, unless it is verbose."""
+        return nullcontext() if self.verbose else output_to(Path(work_dir, CONSOLE_LOG))
+
+
+def prepare(config: Config, options: RunOptions) -> Path:
+    """Apply the options to the config, in place, start the process group; returns the work dir."""
+    config.work_dir = str(resolve_work_dir(config, options.work_dir))
+    if re.search('[\ud800-\udfff]', config.work_dir):  # mmengine writes it into a text file
+        raise UserError(f'the work dir {config.work_dir!r} is not UTF-8: choose another name')
+    config.launcher = options.launcher
+    randomness = dict(config.get('randomness') or dict(seed=None))
+    if options.seed is not None:
+        randomness['seed'] = options.seed
+    if options.deterministic:
+        randomness['deterministic'] = True
+    config.randomness = randomness
+    for split in ('train', 'val', 'test'):
+        loader = config.get(f'{split}_dataloader')
+        if loader and not loader.get('num_workers'):
+            loader.persistent_workers = False  # torch rejects it
+    if options.launcher != 'none':
+        prepare_launcher(config, options.launcher)
+    return check_output(config.work_dir, folder=True)
+
+
+def check_accelerator(option: str) -> None:
+    """Check that there is a device other than the CPU, on which an option has no effect."""
+    if get_device() == 'cpu':
+        raise UserError(f'{option} needs an accelerator; there is none here')
+
+
+def use_mixed_precision(config: Config) -> None:
+    check_accelerator('--amp')
+    kind = config.optim_wrapper.get('type', 'OptimWrapper')
+    kind = getattr(kind, '__name__', kind)  # a class in configs of mmengine's new format
+    if 'Amp' not in kind:  # also for our own wrapper
+        config.optim_wrapper.type = kind.replace('OptimWrapper', 'AmpOptimWrapper')
+    config.optim_wrapper.loss_scale = 'dynamic'
+
+
+def enable_lr_scaling(config: Config) -> None:
+    if 'base_batch_size' not in (config.get('auto_scale_lr') or {}):
+        raise UserError(
+            f'--auto-scale-lr needs auto_scale_lr = dict(base_batch_size=N) in {config.filename}, '
+            'N the images per step that its learning rate is meant for'
+        )
+    config.auto_scale_lr.enable = True

@@ -1,0 +1,128 @@
+"""Training in several processes on one host, by torchrun in a separate process."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import starmap
+from typing import Any
+
+import torch
+from mmengine.device import get_device
+
+from mmeffvit.config.load import load_config, option_text, resolve_work_dir
+from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import non_finite_allowed
+from mmeffvit.utils.files import resource_dir
+from mmeffvit.utils.interrupts import PARENT_REPORTS, Interrupted
+from mmeffvit.utils.machine import num_cores
+
+from .options import RunOptions
+from .resume import how_to_resume
+
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
+
+
+def usual_processes() -> int:
+    """Two on a CPU with two or more cores, otherwise one.
+
+    For the short operators of a small model, two processes are faster than one with two threads.
+    """
+    return min(2, num_cores()) if get_device() == 'cpu' else 1
+
+
+def train_in_processes(
+    count: int,
+    config: str,
+    options: RunOptions,
+    *,
+    amp: bool = False,
+    resume: str | None = None,
+    auto_scale_lr: bool = False,
+    check: bool = True,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run :func:`mmeffvit.train.engine.train.train` in ``count`` processes, by its command.
+
+    For the other arguments see there; the launcher is always torchrun. Variables of ``environment``
+    are added to this process's.
+
+    Raises:
+        UserError: If there are fewer GPUs, or a process failed, which has printed its message.
+        Interrupted: After a signal, when all processes have ended.
+    """
+    check_count(count, environment or {})
+    script = [str(resource_dir('tools') / 'train.py'), config]
+    script += ['--amp'] * amp + ['--auto-scale-lr'] * auto_scale_lr + ['--no-check'] * (not check)
+    script += ['--resume', resume] if resume else []
+    script += arguments_of(replace(options, launcher='pytorch'))
+    torchrun = ['-m', 'mmeffvit.train.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
+    threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
+    # packages are not imported from the current folder
+    variables = {'OMP_NUM_THREADS': threads, 'PYTHONSAFEPATH': '1', PARENT_REPORTS: '1'}
+    command = [sys.executable, *torchrun, *script]
+    with start_tied(command, env={**os.environ, **variables, **(environment or {})}) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt as error:
+            number = getattr(error, 'number', signal.SIGINT)
+            process.send_signal(number)
+            process.wait()
+            raise interrupted(number, config, options) from None
+    if code:
+        raise UserError('training failed; see its output above')
+
+
+def arguments_of(options: RunOptions) -> list[str]:
+    """The options of a run as arguments of its command."""
+    arguments = []
+    if options.work_dir is not None:
+        arguments += ['--work-dir', str(options.work_dir)]
+    if options.seed is not None:
+        arguments += ['--seed', str(options.seed)]
+    arguments += ['--deterministic'] * options.deterministic + ['--verbose'] * options.verbose
+    arguments += ['--allow-non-finite'] * non_finite_allowed()
+    if options.launcher != 'none':
+        arguments += ['--launcher', options.launcher]
+    if options.cfg_options:
+        arguments += ['--cfg-options', *starmap(option_text, options.cfg_options.items())]
+    return arguments
+
+
+def check_count(count: int, environment: Mapping[str, str]) -> None:
+    """Check that there are at least 1 and at most as many processes as visible GPUs, if any."""
+    if count < 1:
+        raise UserError(f'--processes is {count}; give 1 or more')
+    sees_gpus = environment.get('CUDA_VISIBLE_DEVICES') != '' and torch.cuda.is_available()
+    if sees_gpus and count > (gpus := torch.cuda.device_count()):
+        there = 'there is 1 GPU' if gpus == 1 else f'there are {gpus} GPUs'
+        raise UserError(
+            f'--processes is {count}, but {there}: give at most {gpus}, or set '
+            'CUDA_VISIBLE_DEVICES= to train on the CPU'
+        )
+
+
+def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:
+    """The exception for a signal, with a note on how to resume the run."""
+    error = Interrupted(number)
+    with suppress(UserError):  # a config that cannot be read has saved nothing
+        work_dir = resolve_work_dir(load_config(config, options.cfg_options), options.work_dir)
+        error.__notes__ = [how_to_resume(work_dir)]
+    return error
+
+
+def start_tied(command: Sequence[str], **options: Any) -> subprocess.Popen:
+    """Start a process that gets SIGTERM when this one dies, even by SIGKILL.
+
+    Otherwise it would collide with the next run in its work dir.
+    """
+    tie = end_with_parent if sys.platform == 'linux' else None
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=tie, **options)
+
+
+def end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,190 @@
+"""Train a classifier on a folder of images per class: write, train and test a config."""
+
+import re
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from mmeffvit.config.beside import Code, assign, comment
+from mmeffvit.config.load import load_config
+from mmeffvit.data.faults import IMAGE_CUT
+from mmeffvit.data.prepare import prepare
+from mmeffvit.errors import UserError
+from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.metrics import in_percent
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.utils.files import write_file
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.optional import require
+from mmeffvit.utils.text import counted, listed
+from mmeffvit.zoo.runs import best_checkpoint
+
+from .advice import advice
+from .base import Base, Start, find_start, known_weights
+from .options import FinetuneOptions
+from .pipelines import with_cut_images
+from .recipe import WARM_UP, Overrides, ema_momentum
+from .run import trained
+from .write_config import write_lines
+
+CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
+UNLISTABLE = re.compile('[\n\r\ud800-\udfff]')  # in a list of names, one per line
+USED = ('epochs', 'batch')  # of the overrides
+STEPS = 600  # minimum, in EPOCHS to MAX_EPOCHS
+EPOCHS, MAX_EPOCHS = 30, 300
+BATCH, ITERATIONS = 32, 4  # maximum batch size, minimum number of iterations per epoch
+RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
+
+
+def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
+    """Train and test a classifier.
+
+    Args:
+        path: The folder.
+        options: Options; except those for exported files and for a teacher, which do not apply.
+
+    Returns:
+        The metrics of the best checkpoint.
+
+    Raises:
+        UserError: If the dataset, an option or the environment cannot work.
+    """
+    require('mmpretrain')
+    options.overrides.check()
+    check_options(options)
+    base = Base.of(options.model or CLASSIFIER, allow_classifiers=True)
+    if base.config.default_scope != 'mmpretrain' or base.config.model.type != 'ImageClassifier':
+        raise UserError(
+            f'{path} has a folder of images per class, and {base.name} is no classifier without a '
+            f'teacher: choose one such as {CLASSIFIER}'
+        )
+    with trained(path, base, options, write_run) as config:
+        return evaluate_best(path, base, config, options)
+
+
+def check_options(options: FinetuneOptions) -> None:
+    """Reject options that would have no effect."""
+    given = {name: v for name, v in asdict(options.overrides).items() if name not in USED}
+    given |= dict(export=options.export)
+    unset = {**asdict(Overrides()), 'export': None}
+    wrong = [name.replace('_', '-') for name, value in given.items() if value != unset[name]]
+    if wrong or not isinstance(options.overrides.batch or 1, int):
+        option = wrong[0] if wrong else 'batch auto'
+        raise UserError(f'--{option} is not for classifiers: change the config that is written')
+
+
+def evaluate_best(
+    path: Path, base: Base, config: Path, options: FinetuneOptions
+) -> dict[str, float]:
+    """Test the best checkpoint, and print its metrics and the next commands."""
+    folder = config.parent
+    best = best_checkpoint(folder / 'run').path
+    run = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
+    _, metrics = evaluate(str(config), str(best), run)
+    found = ', '.join(f'{key} {value} %' for key, value in in_percent(metrics).items())
+    lines = [f'\n{base.name} on {path.resolve().name}: {found}', f'  best  {best}']
+    lines += advice(load_config(config), in_percent(metrics), known_weights(base))
+    logger.info('\n'.join(lines))
+    logger.info(
+        f'\nto test again:\n  mmeffvit test {shlex.quote(str(folder))}\n'
+        'to train again, after changes of the config:\n'
+        f'  mmeffvit train {shlex.join([str(config), "--work-dir", str(folder / "run2")])}'
+    )
+    return metrics
+
+
+def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:
+    """Write the lists of images and the config."""
+    index = config.parent / 'index'
+    reading = replace(options.reading, seed=options.seed)
+    data, _ = prepare(path, index, reading)
+    for split, pictures in data.splits.items():
+        files = [str(picture.path.relative_to(data.root)) for picture in pictures]
+        if wrong := [name for name in files if UNLISTABLE.search(name)]:
+            raise UserError(f'{data.root} has names of images that a list of lines cannot have: '
+                            f'{listed(wrong, 3)}; rename them')  # fmt: skip
+        rows = zip(files, pictures, strict=True)
+        text = ''.join(f'./{name} {picture.objects[0].label}\n' for name, picture in rows)
+        write_file(index / f'{split}.txt', text)
+    names = dict(
+        data_root=f'{data.root}/',
+        index=f'{index.absolute()}/',
+        classes=data.classes,
+        work_dir=f'{config.parent.absolute()}/run/',
+    )
+    start, number = find_start(base, options.weights), len(data.splits['train'])
+    what = f'{counted(len(data.classes), "class")}, {counted(number, "image")} to train'
+    are_cut = IMAGE_CUT in data.findings.counts
+    lines = config_lines(number, options.overrides, start, base if are_cut else None)
+    write_lines(config, base, data, what, names, lines)
+    made = load_config(config)
+    logger.info(
+        f'{base.name} from {start.what}\n{counted(made.train_cfg.max_epochs, "epoch")}, batch size '
+        f'{made.train_dataloader.batch_size}, learning rate '
+        f'{made.optim_wrapper.optimizer.lr:g}\nconfig: {config}'
+    )
+
+
+def config_lines(
+    number: int, overrides: Overrides, start: Start, cut: Base | None = None
+) -> list[str]:
+    """The config for a number of training images, after the names that it reads.
+
+    Args:
+        number: Number of training images.
+        overrides: Numbers that replace those of the recipe.
+        start: The initial weights.
+        cut: The model, if the last bytes of some images are missing.
+    """
+    batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
+    iterations = number // batch
+    epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
+    rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
+    warm_up, interval = max(1, round(WARM_UP * epochs)), max(1, epochs // EPOCHS)
+    workers = 2 if number > 1000 else 0
+    loading = dict(batch_size=batch, num_workers=workers, persistent_workers=workers > 0)
+    pipelines = {} if cut is None else dict(train=cut.train_pipeline, val=cut.test_pipeline)
+    train, val = (
+        dict(
+            type='CustomDataset',
+            data_root=Code('data_root'),
+            ann_file=Code(f"index + '{split}.txt'"),
+            data_prefix=dict(img_path=''),
+            metainfo=dict(classes=Code('classes')),
+            **({'pipeline': with_cut_images(pipelines[split])} if pipelines else {}),
+        )
+        for split in ('train', 'val')
+    )
+    sampler = dict(_delete_=True, type='DefaultSampler', shuffle=True)
+    counts = dict(num_classes=Code('len(classes)'))
+    # a single epoch has no warm-up
+    rise = dict(start_factor=0.01 if epochs > warm_up else 1.0, by_epoch=True, begin=0, end=warm_up)
+    fall = dict(
+        by_epoch=True,
+        begin=warm_up,
+        end=Code(f'max(epochs, {warm_up + 1})'),
+        T_max=Code(f'max(1, epochs - {warm_up})'),
+        eta_min=float(f'{rate / 100:.2g}'),
+    )
+    schedulers = [dict(type='LinearLR', **rise), dict(type='CosineAnnealingLR', **fall)]
+    average = dict(momentum=ema_momentum(epochs * iterations), update_buffers=True)
+    best = dict(max_keep_ckpts=2, save_best='accuracy/top1', rule='greater')
+    return [
+        assign('train_dataloader', dict(loading, sampler=sampler, dataset=train)),
+        assign('val_dataloader', dict(loading, dataset=val)),
+        'test_dataloader = val_dataloader',
+        assign('val_evaluator', dict(topk=1)),
+        'test_evaluator = val_evaluator',
+        '',
+        comment(f'from {start.what}'),
+        assign('load_from', start.checkpoint),
+        assign('model', dict(data_preprocessor=counts, head=counts)),
+        '',
+        assign('epochs', epochs),
+        f'iterations = {iterations}  # of an epoch',
+        assign('train_cfg', dict(max_epochs=Code('epochs'), val_interval=interval)),
+        assign('optim_wrapper', dict(optimizer=dict(lr=float(f'{rate:.2g}')))),
+        assign('param_scheduler', schedulers),
+        assign('custom_hooks', [dict(type='mmeffvit.EMAHook', **average)]),
+        assign('default_hooks', dict(checkpoint=dict(interval=interval, **best))),
+    ]

@@ -1,0 +1,308 @@
+"""Distill a small model from a teacher, on unlabeled images."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from mmeffvit.config.load import is_config, load_config, own_configs
+from mmeffvit.data.files import find_images
+from mmeffvit.data.predictions import Wanted, read_predictions
+from mmeffvit.data.prepare import PrepareOptions, Reader, read, split_off
+from mmeffvit.data.records import DataSet
+from mmeffvit.errors import UserError
+from mmeffvit.train.distillation.teacher import choose_losses
+from mmeffvit.train.engine.metrics import in_percent
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import align, check_names, counted, listed
+from mmeffvit.zoo.hub import nearest_config
+from mmeffvit.zoo.opener import find_source, holds_weights, is_exported, is_model
+
+from .base import AUTO, Base
+from .options import FinetuneOptions
+from .run import NO_EXPORT, Finish, finetune
+from .write_config import Teaching
+
+TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
+NO_LOSS = 'none'
+
+
+class Teacher(Protocol):
+    """A model that predicts a data set, see :class:`mmeffvit.inference.pseudo_labels.Teacher`."""
+
+    is_detector: bool
+
+    def predict(
+        self,
+        described: dict[str, Any],
+        images: Path,
+        folder: Path,
+        wanted: Wanted,
+        *,
+        keep_masks: bool,
+    ) -> DataSet: ...
+
+
+OpenTeacher = Callable[[str, str | None], Teacher]  # from its name and its checkpoint
+
+
+@dataclass(frozen=True)
+class DistillOptions:
+    """Options of distillation.
+
+    Args:
+        checkpoint: Weights of a teacher that is a config.
+        labeled: Labeled dataset, used for training too and for validation.
+        wanted: Predictions to use; by default, classes come from the labels, else from the
+            student's weights, else of the teacher.
+        losses: See :class:`mmeffvit.train.distillation.teacher.TeacherHook`; ['none'] trains on
+            predictions alone; None selects the loss of the task.
+        compare: Also train the student on the labels alone, for as many steps.
+        finetune: Options of the student's training.
+    """
+
+    checkpoint: str | None = None
+    labeled: Path | None = None
+    wanted: Wanted = field(default_factory=Wanted)
+    losses: Sequence[str] | None = None
+    compare: bool = True
+    finetune: FinetuneOptions = field(default_factory=FinetuneOptions)
+
+
+def distill(
+    student: str,
+    teacher: str,
+    images: Path,
+    options: DistillOptions,
+    open_teacher: OpenTeacher,
+    finish: Finish,
+) -> dict[str, float]:
+    """Train a student on what a teacher predicts for a folder of images.
+
+    Args:
+        student: Name of one of our configs, or one with weights: a run or a saved model.
+        teacher: A config of mmdet or mmseg, a run or a saved model; an exported file; a JSON file
+            of predictions; or a folder of label maps.
+        images: Folder of images.
+        options: See :class:`DistillOptions`.
+        open_teacher: Opens a teacher that is a model.
+        finish: See :func:`mmeffvit.train.folder.run.finetune`.
+
+    Returns:
+        The metrics of the best checkpoint of the student.
+
+    Raises:
+        UserError: If student, teacher, images or options do not fit each other.
+    """
+    options.wanted.check()
+    images = images.resolve() if '..' in images.parts else images.absolute()
+    find_images(images)
+    name, weights, classes = open_student(student)
+    wanted = replace(options.wanted, classes=options.wanted.classes or classes)
+    if wanted.classes:
+        check_names(wanted.classes, '--classes')
+    options = replace(options, wanted=wanted)
+    own = options.finetune
+    if weights is not None and own.weights == AUTO:
+        own = replace(own, weights=weights)
+    folder = own.work_dir or Path('work_dirs', f'{images.name}_{name}_distilled')
+    own = replace(own, model=name, work_dir=folder)
+    base = Base.of(name)
+    teaching = make_teaching(teacher, base, options)
+    if teaching.teacher is not None:
+        own = with_one_process(own)
+    taught = replace(
+        own,
+        reader=make_reader(teacher, base, folder.absolute() / TEACHER, options, open_teacher),
+        teaching=teaching,
+    )
+    metrics = finetune(images, taught, finish)
+    if options.labeled is not None and options.compare:
+        compare(metrics, options.labeled, folder, base, own, finish)
+    return metrics
+
+
+def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching:
+    """The losses and the teacher of a student; a PyTorch model runs in every step."""
+    wanted = options.losses
+    is_model = not is_file_of_predictions(teacher) and not is_exported(teacher)
+    if wanted is not None and not is_model:
+        raise UserError(
+            f'--losses compare with a teacher that runs in every step, and {teacher} does not: '
+            'give its config and checkpoint'
+        )
+    if not is_model or wanted == [NO_LOSS]:
+        return Teaching(options.wanted.sure_score)
+    losses = tuple(choose_losses(wanted, base.config.default_scope))
+    places = in_place(teacher), in_place(options.checkpoint)
+    return Teaching(options.wanted.sure_score, *places, losses=losses)
+
+
+def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
+    """The same options for one process: adapters of the student are not synchronized."""
+    if own.overrides.processes not in (None, 1):
+        raise UserError(
+            f'--processes is {own.overrides.processes}, and a teacher runs in one process: give '
+            '--losses none, or --processes 1'
+        )
+    return replace(own, overrides=replace(own.overrides, processes=1))
+
+
+def in_place(name: str | None) -> str | None:
+    """The absolute path of a file; a URL or the name of a model is unchanged."""
+    return str(Path(name).absolute()) if name and Path(name).exists() else name
+
+
+def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
+    """The name of its config, and its weights and classes if it has any."""
+    if student in own_configs():
+        return student, None, None
+    if not holds_weights(student):
+        raise UserError(
+            f'the student is {student!r}; give the name of one of our configs, or a run or a saved '
+            'model'
+        )
+    source = find_source(student)
+    name, _ = nearest_config(source.config)
+    checkpoint = source.open_weights()
+    return name, str(checkpoint.path), checkpoint.dataset_meta.get('classes') or None
+
+
+def is_file_of_predictions(teacher: str) -> bool:
+    """Whether a teacher is given by its predictions, not as a model."""
+    path = Path(teacher)
+    if path.suffix == '.json':  # or a config in JSON
+        content = read_json(path)
+        return not (isinstance(content, dict) and {'model', '_base_'} & content.keys())
+    return path.is_dir() and not is_config(teacher) and not is_model(teacher)
+
+
+def make_reader(
+    teacher: str, base: Base, folder: Path, options: DistillOptions, open_teacher: OpenTeacher
+) -> Reader:
+    """A reader of a teacher's predictions instead of annotations; ``folder`` caches a model's."""
+    opened = None
+    if is_file_of_predictions(teacher):
+        is_detector = Path(teacher).suffix == '.json'
+    else:
+        opened = open_teacher(teacher, options.checkpoint)
+        is_detector = opened.is_detector
+    if is_detector == base.is_segmentor:
+        kinds = ('label maps', 'objects')
+        raise UserError(
+            f'the teacher {teacher} predicts {kinds[is_detector]}, the student {base.name} '
+            f'{kinds[not is_detector]}: choose models of the same task'
+        )
+
+    def read_taught(images: Path, reading: PrepareOptions) -> DataSet:
+        labeled = read_labeled(options.labeled, reading) if options.labeled else None
+        wanted = options.wanted
+        if labeled and not wanted.classes:
+            wanted = replace(wanted, classes=labeled.classes)
+        if opened is None:
+            data = read_predictions(Path(teacher).absolute(), images, wanted)
+        else:
+            described = describe_teacher(teacher, options.checkpoint)
+            data = opened.predict(described, images, folder, wanted, keep_masks=reading.needs_masks)
+        logger.info(describe_labels(data, teacher))
+        if labeled is not None:
+            return merged(labeled, data)
+        split_off(data, reading)
+        for item in data.objects('val'):
+            item.is_crowd |= item.score < wanted.sure_score  # neither right nor wrong
+        return data
+
+    return read_taught
+
+
+def describe_teacher(teacher: str, checkpoint: str | None) -> dict[str, Any]:
+    """The identity of a teacher: names, and sizes and times of its files."""
+    stamps = [
+        (stat.st_size, stat.st_mtime_ns)
+        for name in (teacher, checkpoint)
+        if name is not None and os.path.isfile(name) and (stat := os.stat(name))
+    ]
+    return dict(teacher=teacher, checkpoint=checkpoint, stamps=stamps)
+
+
+def describe_labels(data: DataSet, teacher: str) -> str:
+    """A summary of the teacher's predictions."""
+    pictures = data.splits['train']
+    text = f'{teacher}: {counted(len(pictures), "image")}'
+    if data.has_label_maps:
+        return f'{text}, {counted(len(data.classes), "class")}'
+    scores = [item.score for item in data.objects('train')]
+    empty = sum(not picture.objects for picture in pictures)
+    return (
+        f'{text}, {counted(len(scores), "object")} with a mean score of '
+        f'{sum(scores) / max(1, len(scores)):.2f}; without an object: {empty:,}'
+    )
+
+
+def read_labeled(path: Path, reading: PrepareOptions) -> DataSet:
+    """A labeled dataset with a validation split."""
+    data = read(path, reading)
+    split_off(data, reading)
+    for item in data.objects():
+        item.score = 1.0
+    return data
+
+
+def merged(labeled: DataSet, predicted: DataSet) -> DataSet:
+    """Labeled images, and predictions to train on, of the same kind and classes."""
+    if labeled.has_label_maps != predicted.has_label_maps:
+        raise UserError(
+            f'{labeled.root} has {"label maps" if labeled.has_label_maps else "objects"}, the '
+            'teacher predicts the other: give labels of the same kind'
+        )
+    if labeled.classes != predicted.classes:
+        raise UserError(
+            f'the labels in {labeled.root} have the classes {listed(labeled.classes, 4)}, and '
+            f'{listed(predicted.classes, 4)} are to be trained: leave out --classes'
+        )
+    labeled.splits['train'] = [*labeled.splits['train'], *predicted.splits['train']]
+    for fault, places in predicted.findings.places.items():
+        for place in places:
+            labeled.findings.add(fault, place)
+    return labeled
+
+
+def compare(
+    metrics: Mapping[str, float],
+    labeled: Path,
+    folder: Path,
+    base: Base,
+    own: FinetuneOptions,
+    finish: Finish,
+) -> None:
+    """Train the student on the labels alone for as many steps, and report both."""
+    steps, batch = steps_of(folder, base)
+    logger.info(f'\nthe student alone, on the labels, for {counted(steps, "step")}')
+    overrides = replace(own.overrides, batch=batch, epochs=None, steps=steps)
+    has_config = (folder / ALONE / f'{base.name}.py').is_file()
+    options = replace(
+        own,
+        work_dir=folder / ALONE,
+        overrides=overrides,
+        reader=read_labeled,
+        export=[NO_EXPORT],
+        int8=False,
+        resume=own.resume if has_config else None,
+    )
+    alone = finetune(labeled, options, finish)
+    names = list(in_percent(metrics))
+    rows = [('', 'steps', *names)]
+    for what, found, run in (('alone', alone, folder / ALONE), ('distilled', metrics, folder)):
+        values = in_percent(found)
+        cells = (f'{values.get(name, "")}' for name in names)
+        rows.append((what, f'{steps_of(run, base)[0]:,}', *cells))
+    lines = ['\nthe student on the same validation images, in percent:', *align(rows)]
+    logger.info('\n'.join(lines))
+
+
+def steps_of(folder: Path, base: Base) -> tuple[int, int]:
+    """Steps of a run, and its batch size over all processes."""
+    config = load_config(folder / f'{base.name}.py')
+    return config.epochs * config.iterations, config.batch * config.get('processes', 1)

@@ -1,0 +1,248 @@
+"""The training recipe of a small dataset, derived from its images."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from mmengine.device import get_device
+
+from mmeffvit.data.records import Picture
+from mmeffvit.errors import UserError
+from mmeffvit.train.engine.processes import usual_processes
+from mmeffvit.utils.machine import num_cores
+from mmeffvit.utils.text import counted
+
+from .base import Base
+
+DIVISOR = 64  # pixels: two cells at the coarsest usual stride
+MIN_SIZE, MAX_SIZE = 64, 8192
+BATCH = {'cpu': 8, 'accelerator': 16}  # a CPU is no faster with more
+SMALL = 256  # pixels; an accelerator gets half as many larger images
+SEEN = {'cpu': 16_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
+CPU_SIZE = 128  # pixels; a CPU sees fewer larger images, and half as many with a two-stage head
+EPOCHS = (10, 300)  # minimum and maximum
+AUTO_BATCH = 'auto'
+MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
+VALIDATIONS = 20
+MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of their size
+FEWEST_STEPS = 4  # per epoch, with the default batch size
+MIN_SHARE = 2  # images of a process: batch norms need two
+WARM_UP = 0.1  # of all iterations, up to MAX_WARM_UP
+MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its first factor
+MAX_WARM_UP = 500
+AVERAGED = 0.05  # of all iterations, that EMA weights are averaged over
+LAST = 0.15  # of the epochs, without mosaic
+MOSAIC_FROM = 50_000  # images seen from scratch: in fewer, mosaics hide what there is to learn
+PATIENCE = 0.3  # of the epochs
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Numbers that replace the recipe's; None keeps the recipe's.
+
+    Args:
+        image_size: Side of the images in pixels.
+        batch: Batch size over all processes; 'auto' for the largest that fits.
+        processes: Processes that train together.
+        epochs: Epochs.
+        steps: Steps in place of epochs, rounded up to whole epochs; a batch that is larger than the
+            training set is lowered.
+        patience: Epochs without a better metric after which training stops; 0 never stops.
+        accumulate: Steps over which gradients are accumulated.
+        freeze: Number of frozen stages of the backbone, after the stem; None trains all.
+        balance: Repeat images of rare classes.
+    """
+
+    image_size: int | None = None
+    batch: int | str | None = None
+    processes: int | None = None
+    epochs: int | None = None
+    steps: int | None = None
+    patience: int | None = None
+    accumulate: int = 1
+    freeze: int | None = None
+    balance: bool = False
+
+    def check(self) -> None:
+        """Reject numbers out of range."""
+        size = self.image_size
+        if size is not None and (not MIN_SIZE <= size <= MAX_SIZE or size % 32):
+            raise UserError(
+                f'--image-size is {size}; give a multiple of 32 from {MIN_SIZE} to {MAX_SIZE}'
+            )
+        lowest_of = dict(batch=1, processes=1, epochs=1, patience=0, accumulate=1)
+        for name, lowest in lowest_of.items():
+            value = getattr(self, name)
+            if isinstance(value, int) and value < lowest:
+                raise UserError(f'--{name} is {value}; give {lowest} or more')
+        if self.freeze is not None and self.freeze < 0:
+            raise UserError(f'--freeze is {self.freeze}; give 0 for the stem or a number of stages')
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The numbers of a run.
+
+    Args:
+        image_size: Side of the images in pixels.
+        batch: Batch size of each process.
+        processes: Processes that train together.
+        iterations: Steps in an epoch; incomplete batches are left out.
+        epochs: Epochs.
+        val_every: Epochs between validations.
+        patience: Validations without a better metric after which training stops; 0 never stops.
+        rate: Learning rate.
+        warm_up: Warm-up steps.
+        ema_momentum: Share of the new weights in the average.
+        last_epochs: Epochs without mosaic at the end.
+        workers: Data-loading processes.
+        from_scratch: Whether nothing is pretrained.
+        shrinks_images: Whether the typical image has at least twice the training size.
+    """
+
+    image_size: int
+    batch: int
+    processes: int
+    iterations: int
+    epochs: int
+    val_every: int
+    patience: int
+    rate: float
+    warm_up: int
+    ema_momentum: float
+    last_epochs: int
+    workers: int
+    from_scratch: bool = False
+    shrinks_images: bool = False
+
+    @property
+    def has_mosaic(self) -> bool:
+        seen = self.epochs * self.iterations * self.batch * self.processes
+        return not self.from_scratch or seen >= MOSAIC_FROM
+
+
+def make_recipe(
+    base: Base, pictures: Sequence[Picture], overrides: Overrides, *, from_scratch: bool = False
+) -> Recipe:
+    """The numbers for a model and its training images."""
+    count = len(pictures)
+    longer = median(max(picture.size) for picture in pictures)
+    usual = min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR))
+    size = overrides.image_size or max(MIN_SIZE, usual)
+    batch = overrides.batch or default_batch(size, count, overrides.processes)
+    if overrides.steps:
+        batch = min(batch, count)
+    if batch > count:
+        raise UserError(f'--batch is {batch}, but the training set has {counted(count, "image")}')
+    processes = fit_processes(overrides.processes, batch)
+    iterations = count // batch
+    epochs = overrides.epochs or fit_epochs(base, size, count)
+    if overrides.steps:
+        epochs = math.ceil(overrides.steps / iterations)
+    val_every = max(1, round(epochs / VALIDATIONS))
+    patience = math.ceil(PATIENCE * epochs) if overrides.patience is None else overrides.patience
+    total = epochs * iterations
+    return Recipe(
+        image_size=size,
+        batch=batch // processes,
+        processes=processes,
+        iterations=iterations,
+        epochs=epochs,
+        val_every=val_every,
+        patience=math.ceil(patience / val_every),
+        rate=fit_rate(base, batch * overrides.accumulate, from_scratch=from_scratch),
+        warm_up=fit_warm_up(total),
+        ema_momentum=ema_momentum(total),
+        last_epochs=max(1, round(LAST * epochs)),
+        workers=fit_workers(processes),
+        from_scratch=from_scratch,
+        shrinks_images=longer >= MIN_SHRINKAGE * size,
+    )
+
+
+def fit_epochs(base: Base, size: int, count: int) -> int:
+    """Epochs: fewer, the more images there are, and on a CPU the longer a step takes."""
+    seen = SEEN[device_kind()]
+    if device_kind() == 'cpu':
+        stages = 2 if 'roi_head' in base.config.model else 1
+        seen = seen / stages * min(1.0, CPU_SIZE / size)
+    return min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
+
+
+def fit_warm_up(total: int) -> int:
+    """Warm-up steps of ``total``; none in very short runs."""
+    if total < 2 * MIN_WARM_UP:
+        return 0
+    return max(MIN_WARM_UP, min(MAX_WARM_UP, round(WARM_UP * total)))
+
+
+def ema_momentum(total: int) -> float:
+    """The share of new weights in EMA weights for a run of ``total`` steps."""
+    return float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}')
+
+
+def default_batch(size: int, count: int, wanted: int | None) -> int:
+    """Batch size of the processes together, for ``count`` images of a size in pixels.
+
+    At least four iterations in an epoch of a small set, and two images per process.
+    """
+    processes = wanted or usual_processes()
+    if wanted is None and count < FEWEST_STEPS * MIN_SHARE * processes:
+        processes = 1
+    batch = BATCH[device_kind()]
+    if device_kind() == 'accelerator':
+        batch = batch // (2 if size > SMALL else 1) * processes
+    batch = min(batch, count // FEWEST_STEPS)
+    return max(MIN_SHARE, batch // processes) * processes
+
+
+def device_kind() -> str:
+    return 'cpu' if get_device() == 'cpu' else 'accelerator'
+
+
+def batch_limit(count: int, processes: int) -> int:
+    """The largest batch size of a process that --batch auto tries."""
+    largest = MAX_BATCH[device_kind()] * processes
+    return max(2, min(largest, count // 4) // processes)
+
+
+def fit_processes(wanted: int | None, batch: int) -> int:
+    """The number of processes that share a batch equally."""
+    if wanted is None:
+        usual = usual_processes()
+        return usual if batch % usual == 0 and batch // usual >= MIN_SHARE else 1
+    if batch % wanted:
+        raise UserError(f'--processes is {wanted}, which cannot share a batch of {batch} equally')
+    return wanted
+
+
+def why_one_process(batch: int, wanted: int | None) -> str:
+    """Why the usual number of processes is not used; empty if it is, or was set."""
+    usual = usual_processes()
+    if wanted is not None or usual == 1 or fit_processes(None, batch) == usual:
+        return ''
+    multiple = max(MIN_SHARE * usual, batch - batch % usual)
+    return (
+        f'one process, since {usual} cannot share a batch of {batch}: --batch {multiple} uses all'
+    )
+
+
+def fit_workers(processes: int) -> int:
+    """Data-loading processes per training process: from the remaining cores, up to 8."""
+    if get_device() != 'cpu':
+        return max(1, min(8, num_cores() // processes))
+    return min(2, max(0, num_cores() - processes) // processes)
+
+
+def fit_rate(base: Base, batch: int, *, from_scratch: bool = False) -> float:
+    """The learning rate of the base, scaled to another batch size.
+
+    With the batch size for SGD, with its square root for adaptive optimizers (arXiv:2205.10287).
+    From scratch, adaptive optimizers keep the rate of the base for smaller batches: there are few
+    steps, and nothing to forget.
+    """
+    ratio = batch / base.batch_size
+    power = 1.0 if base.optimizer['type'] == 'SGD' else 0.5
+    factor = max(1.0, ratio**power) if from_scratch and power < 1.0 else ratio**power
+    return float(f'{base.optimizer["lr"] * factor:.2g}')

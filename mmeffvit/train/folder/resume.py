@@ -1,0 +1,103 @@
+"""Options of a run on a dataset when it is resumed: more epochs, or the same as before."""
+
+import json
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from mmeffvit.config.load import load_config
+from mmeffvit.data.prepare import PrepareOptions
+from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints import open_checkpoint
+from mmeffvit.utils.files import read_json, write_file
+from mmeffvit.utils.messages import logger
+from mmeffvit.zoo.runs import latest_checkpoint
+
+from .options import FinetuneOptions
+from .recipe import Overrides
+
+RECORD = 'options.json'  # beside the config
+LENGTHS = ('epochs', 'steps')
+SPELLED = {'fraction': 'val-fraction', 'sure': 'sure-score'}
+
+
+def given(options: FinetuneOptions) -> dict[str, Any]:
+    """The options of a run that its config, its index or its weights come from, as in JSON."""
+    # what detection found follows from the dataset
+    pairs = (
+        (options.overrides, Overrides()),
+        (replace(options.reading, found=None), PrepareOptions()),
+    )
+    found = {
+        name: value
+        for own, default in pairs
+        for name, value in vars(own).items()
+        if value != getattr(default, name)
+    }
+    found |= dict(weights=options.weights) if options.weights != 'auto' else {}
+    found |= dict(seed=options.seed) if options.seed is not None else {}
+    found |= asdict(options.teaching) if options.teaching else {}
+    return json.loads(json.dumps(found, default=str))
+
+
+def record(data: Path, config: Path, options: FinetuneOptions) -> None:
+    """Write the options of a new run beside its config."""
+    content = dict(data=str(data.resolve()), **given(options))
+    write_file(config.with_name(RECORD), json.dumps(content, indent=1))
+
+
+def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> FinetuneOptions:
+    """The options of a resumed run; another number of epochs is written to its config.
+
+    Raises:
+        UserError: If another option differs, or fewer epochs are wanted than are done.
+    """
+    path, config = config_path.with_name(RECORD), load_config(config_path)
+    before = read_json(path) if path.is_file() else {}
+    before = before if isinstance(before, dict) else {}
+    if before.get('data', str(data.resolve())) != str(data.resolve()):
+        raise UserError(
+            f'the run in {config_path.parent} is on {before["data"]}, not on {data}: choose '
+            'another --work-dir'
+        )
+    processes = config.get('processes', 1)
+    used = dict(processes=processes, batch=config.train_dataloader.batch_size * processes)
+    changed = {
+        name: value
+        for name, value in given(options).items()
+        if name not in LENGTHS and value not in (before.get(name), used.get(name))
+    }
+    for name, value in changed.items():
+        was = before.get(name, used.get(name))
+        raise UserError(
+            f'--{SPELLED.get(name, name.replace("_", "-"))} is {value}, and the run in '
+            f'{config_path.parent} was started with {"the default" if was is None else was}: only '
+            '--epochs can change when a run is resumed. Leave it out, change it in '
+            f'{config_path.name}, or choose another --work-dir'
+        )
+    epochs = options.overrides.epochs
+    if options.overrides.steps:
+        epochs = -(-options.overrides.steps // config.iterations)
+    if epochs not in (None, config.epochs):
+        change_epochs(config_path, config, epochs, options.resume)
+    return replace(options, seed=before.get('seed', options.seed or 0))
+
+
+def change_epochs(path: Path, config: Config, epochs: int, resume: str | None) -> None:
+    """Write another number of epochs, which all other lengths depend on, to the config of a run."""
+    run = path.with_name('run')
+    start = latest_checkpoint(run) if resume == 'auto' else open_checkpoint(resume)
+    meta = start.meta if start is not None else {}
+    done = meta.get('iter', 0) // config.iterations
+    text, count = re.subn(
+        r'^epochs = \d+$', f'epochs = {epochs}', path.read_text(), flags=re.MULTILINE
+    )
+    if epochs < done:
+        raise UserError(f'--epochs is {epochs}, but the run in {path.parent} has finished {done}')
+    if count != 1:
+        raise UserError(f'--epochs is {epochs}, but {path} has no line "epochs = N": add it there')
+    write_file(path, text)
+    logger.info(f'{epochs} epochs instead of {config.epochs}, in {path}')

@@ -1,0 +1,333 @@
+"""Write the config of a run: short, commented, ordinary.
+
+Names of classes and folders are untrusted data, so they are in ``data.json`` beside the config.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill, indent
+from typing import Any
+
+from mmengine.device import get_device
+
+from mmeffvit.config.beside import Code, assign, comment
+from mmeffvit.data.faults import IMAGE_CUT
+from mmeffvit.data.records import DataSet
+from mmeffvit.data.write import Split, classes_of_maps
+from mmeffvit.utils.files import resource_dir, write_file
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
+
+from .base import Base, Start, class_counts
+from .pipelines import pipelines
+from .recipe import Overrides, Recipe
+
+OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
+DATA = 'data.json'
+LIMITS = ('max_per_img', 'nms_pre', 'num_queries')  # of objects in an image
+FLOOR = 0.02  # of the learning rate, that it ends at
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """Distillation settings of a student.
+
+    Args:
+        sure: Score from which a prediction is always a label.
+        teacher: Config, run or saved model of a teacher that runs in every step, if any.
+        checkpoint: Weights of a teacher that is a config.
+        losses: Names of losses, see :class:`mmeffvit.train.distillation.teacher.TeacherHook`; None
+            for its own.
+    """
+
+    sure: float
+    teacher: str | None = None
+    checkpoint: str | None = None
+    losses: tuple[str, ...] | None = None
+
+
+def write_config(
+    path: Path,
+    base: Base,
+    data: DataSet,
+    splits: dict[str, Split],
+    recipe: Recipe,
+    overrides: Overrides,
+    start: Start,
+    teaching: Teaching | None = None,
+) -> None:
+    """Write a config that inherits from ``base``, and ``data.json`` beside it.
+
+    It is written next to ``index/``, with the ``splits`` of the dataset; its run is to be in
+    ``run/``. Of the overrides, those are used that the recipe does not have.
+    """
+    folder = path.parent.absolute()
+    classes = classes_of_maps(data) if base.is_segmentor else data.classes
+    names = dict(
+        data_root=f'{data.root.absolute()}/',
+        index=f'{folder}/index/',
+        images={name: below(split.images, data.root) for name, split in splits.items()},
+        classes=classes,
+        work_dir=f'{folder}/run/',
+    )
+    if teaching and teaching.teacher:
+        names.update(teacher=teaching.teacher, teacher_checkpoint=teaching.checkpoint)
+    counts = ', '.join(f'{counted(s.count, "image")} to {name}' for name, s in splits.items())
+    sample = None
+    if teaching and data.has_scores and not base.is_segmentor:
+        sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
+    lines = [
+        *pipelines(base, recipe, sample, are_cut=IMAGE_CUT in data.findings.counts),
+        *batch_lines(recipe),
+        *data_lines(base, splits, recipe, overrides, bool(sample)),
+        '',
+        *model_part(base, recipe, overrides, start, most_objects(data)),
+        *schedule(base, recipe, overrides, teaching),
+    ]
+    what = f'{counted(len(classes), "class")}, {counts}'
+    write_lines(path, base, data, what, names, lines, recipe.processes)
+
+
+def write_lines(
+    path: Path,
+    base: Base,
+    data: DataSet,
+    what: str,
+    names: dict[str, Any],
+    lines: list[str],
+    processes: int = 1,
+) -> None:
+    """Write a config after a description and its base, and the values that it reads by name."""
+    options = f' --processes {processes}' if processes > 1 else ''
+    text = [
+        f'"""{base.name}: {what}.',
+        '',
+        'An ordinary config, written by `mmeffvit train`: change what you like, then train with',
+        f'`mmeffvit train THIS_FILE{options}`.',
+        '"""',
+        '',
+        base_line(base.name),
+        '',
+        'from mmeffvit.config.beside import read_beside',
+        '',
+        f'# {data.format}: images are read in place, names are in {DATA}, annotations in index/',
+        f'{", ".join(names)} = read_beside(',
+        indent(fill(', '.join(map(repr, (DATA, *names))), 92), '    '),
+        ')',
+        '',
+        *lines,
+        '',
+    ]
+    write_file(path.with_name(DATA), json.dumps(names, indent=1))
+    write_file(path, '\n'.join(text))
+
+
+def base_line(name: str) -> str:
+    """The line with the base, in our folder of configs, which may be elsewhere on other hosts."""
+    folder = str(resource_dir('configs'))
+    if re.fullmatch(r'[\w/.-]+', folder):  # others mmengine cannot substitute
+        folder = f'{{{{$MMEFFVIT_CONFIGS:{folder}}}}}'
+        return f"_base_ = ['{folder}/{name}.py']"
+    return assign('_base_', [f'{folder}/{name}.py'])
+
+
+def data_lines(
+    base: Base, splits: dict[str, Split], recipe: Recipe, overrides: Overrides, has_scores: bool
+) -> list[str]:
+    """The loaders, and the metrics of a detector."""
+    readers = dict(num_workers=recipe.workers, persistent_workers=recipe.workers > 0)
+    batches = dict(batch_size=Code('batch'), **readers)
+    tests, mode, complete = readers, {}, {}
+    if not base.is_segmentor:
+        tests, mode = batches, dict(test_mode=True)
+        # a last batch of one image would be too small for batch norms
+        sampler = base.config.train_dataloader.get('batch_sampler')
+        complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
+    train = dict(batches, **complete, dataset=train_dataset(base, overrides, has_scores))
+    lines = [assign('train_dataloader', train)]
+    for name in ('val', 'test'):
+        own = {f'{name}_dataloader': dict(tests, dataset=dataset(base, name, **mode))}
+        if not base.is_segmentor:
+            own[f'{name}_evaluator'] = dict(ann_file=Code(f"index + '{name}.json'"))
+        for key, value in own.items():
+            same = f'{key} = {key.replace("test_", "val_")}'
+            lines.append(assign(key, value) if name in splits else same)
+    return lines
+
+
+def train_dataset(base: Base, overrides: Overrides, has_scores: bool) -> dict[str, Any]:
+    if base.is_segmentor:
+        return dataset(base, 'train')
+    # images without objects teach what is none
+    train = dataset(base, 'train', filter_cfg=dict(filter_empty_gt=False))
+    if has_scores:
+        train = dict(type='mmeffvit.ScoredCocoDataset', **train)
+    if not overrides.balance:
+        return train
+    inner = dict(type=base.config.train_dataloader.dataset.type) | train
+    return dict(
+        _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
+    )
+
+
+def dataset(base: Base, name: str, **more: Any) -> dict[str, Any]:
+    images, kind = Code(f"images['{name}']"), {}
+    prefix = dict(img=images)
+    if base.is_segmentor:
+        kind = dict(_delete_=True, type='mmeffvit.PairedSegDataset')
+        prefix = dict(img_path=images, seg_map_path=Code('index'))
+    return dict(
+        **kind,
+        data_root=Code('data_root'),
+        ann_file=Code(f"index + '{name}.json'"),
+        data_prefix=prefix,
+        metainfo=dict(classes=Code('classes')),
+        **more,
+        pipeline=Code('train_pipeline' if name == 'train' else 'test_pipeline'),
+    )
+
+
+def batch_lines(recipe: Recipe) -> list[str]:
+    if recipe.processes == 1:
+        return [assign('batch', recipe.batch)]
+    return [assign('processes', recipe.processes), f'batch = {recipe.batch}  # per process']
+
+
+def below(images: Path, root: Path) -> str:
+    """The folder of images, relative to the dataset if it is in it."""
+    if not images.is_relative_to(root.absolute()):
+        return f'{images}/'
+    inner = images.relative_to(root.absolute()).as_posix()
+    return '' if inner == '.' else f'{inner}/'
+
+
+def most_objects(data: DataSet) -> int:
+    """The largest number of objects in an image."""
+    return max((len(p.objects) for part in data.splits.values() for p in part), default=0)
+
+
+def raised(settings: Any, least: int) -> dict:
+    """The nested dicts of a model's config with a limit of objects below ``least``, raised."""
+    found: dict[str, Any] = {}
+    value = -(-least // 100) * 100
+    for key, item in settings.items() if isinstance(settings, Mapping) else ():
+        if key in LIMITS and isinstance(item, int) and 0 < item < least:
+            found[key] = value
+        elif inner := raised(item, least):
+            found[key] = inner
+    return found
+
+
+def merged(first: dict, second: dict) -> dict:
+    """Two nested dicts in one."""
+    both = {
+        key: merged(first[key], second[key])
+        for key in first.keys() & second.keys()
+        if isinstance(first[key], dict) and isinstance(second[key], dict)
+    }
+    return {**first, **second, **both}
+
+
+def model_part(
+    base: Base, recipe: Recipe, overrides: Overrides, start: Start, objects: int
+) -> list[str]:
+    """The lines of the model, for images of up to so many ``objects``."""
+    model = class_counts(base.config.model, Code('len(classes)'))
+    limits = {} if base.is_segmentor else raised(base.config.model, objects)
+    if limits:
+        logger.info(
+            f'up to {objects} objects in an image: the limits of the model are raised, see '
+            f'{", ".join(LIMITS)} in the config'
+        )
+        model = merged(model, limits)
+    backbone: dict[str, Any] = {}
+    if not start.keeps_backbone and base.backbone_weights:
+        backbone['init_cfg'] = None
+    if start.is_scratch and base.config.model.backbone.get('norm_eval'):
+        backbone['norm_eval'] = False  # statistics of random weights are meaningless
+    if overrides.freeze is not None:
+        backbone['frozen_stages'] = overrides.freeze
+    if backbone:
+        model['backbone'] = backbone
+    if base.is_segmentor and base.config.model.data_preprocessor.get('size'):
+        model['data_preprocessor'] = dict(size=(recipe.image_size, recipe.image_size))
+    lines = [comment(f'from {start.what}')]
+    if start.checkpoint:
+        lines.append(assign('load_from', start.checkpoint))
+    return [*lines, assign('model', model), '']
+
+
+def schedule(
+    base: Base, recipe: Recipe, overrides: Overrides, teaching: Teaching | None = None
+) -> list[str]:
+    by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
+    unit = '' if by_epoch else ' * iterations'
+    # in epochs where there are any: their length depends on --balance and on the processes
+    start, end = ('warm_up / iterations', 'epochs') if by_epoch else ('warm_up', f'epochs{unit}')
+    unit_of = dict(convert_to_iter_based=True) if by_epoch else dict(by_epoch=False)
+    rise = dict(type='LinearLR', start_factor=0.01, begin=0, end=Code(start), **unit_of)
+    fall = dict(
+        type='CosineAnnealingLR',
+        begin=Code(start),
+        end=Code(end),
+        T_max=Code(f'{end} - {start}'),
+        eta_min=Code(f'{FLOOR} * rate'),
+        **unit_of,
+    )
+    update: dict[str, Any] = dict(optimizer=dict(lr=Code('rate')))
+    if overrides.accumulate > 1:
+        update['accumulative_counts'] = overrides.accumulate
+    lines = [
+        f'# learning rate of the base: {base.optimizer["lr"]:g} for batch size {base.batch_size}',
+        assign('epochs', recipe.epochs),
+        f'iterations = {recipe.iterations}  # of an epoch',
+        f'warm_up = {recipe.warm_up}  # iterations',
+        assign('rate', recipe.rate),
+        assign('optim_wrapper', update),
+        assign('param_scheduler', [rise, fall] if recipe.warm_up else [fall]),
+    ]
+    loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
+    loop['val_interval'] = Code(f'{recipe.val_every}{unit}')
+    if base.config.train_cfg.get('dynamic_intervals'):
+        loop['dynamic_intervals'] = None
+    saving = dict(
+        interval=Code(f'{recipe.val_every}{unit}'),
+        max_keep_ckpts=2,
+        save_best=base.metric,
+        rule='greater',
+    )
+    logger = dict(interval=max(1, min(50, recipe.iterations // 2)))
+    lines += [
+        assign('train_cfg', loop),
+        assign('default_hooks', dict(logger=logger, checkpoint=saving)),
+        assign('custom_hooks', hooks(base, recipe, teaching)),
+    ]
+    if get_device() == 'cpu':
+        lines.append('sync_bn = None  # only for several processes on GPUs')
+    return lines
+
+
+def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[dict]:
+    """EMA weights, the end of mosaics, the end of training, a teacher."""
+    average = dict(
+        type='mmeffvit.EMAHook',
+        momentum=recipe.ema_momentum,
+        begin_iter=Code('warm_up'),
+        update_buffers=True,
+        priority=49,  # before the hook that saves
+    )
+    wanted = [average]
+    if base.last_pipeline and recipe.has_mosaic:
+        start = Code(f'max(0, epochs - {recipe.last_epochs})')
+        last = Code('last_pipeline')
+        wanted.append(dict(type='PipelineSwitchHook', switch_epoch=start, switch_pipeline=last))
+    if recipe.patience:
+        stop = dict(monitor=base.metric, rule='greater', patience=recipe.patience, min_delta=0.0)
+        wanted.append(dict(type='EarlyStoppingHook', **stop))  # patience in validations
+    if teaching and teaching.teacher:
+        source = dict(teacher=Code('teacher'), checkpoint=Code('teacher_checkpoint'))
+        wanted.append(dict(type='mmeffvit.TeacherHook', **source, losses=teaching.losses))
+    return wanted

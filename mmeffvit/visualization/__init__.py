@@ -1,1 +1,0 @@
-"""Visualization of data, training, results and attention."""

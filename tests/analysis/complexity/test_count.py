@@ -1,0 +1,159 @@
+"""Counted parameters and MACs are the published ones, and parts sum to the total."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import mmseg
+import pytest
+
+from mmeffvit.analysis.complexity.count import count
+from mmeffvit.cli.output import shown
+from mmeffvit.errors import UserError
+from tests.conftest import ROOT, run_command_here
+
+CONFIGS = ROOT / 'configs'
+PSPNET = (
+    Path(mmseg.__file__).parent
+    / '.mim/configs/pspnet/pspnet_r50-d8_4xb4-80k_ade20k-512x512.py'
+)  # fmt: skip
+
+
+def giga(macs: int) -> float:
+    return round(macs / 1e9, 3)
+
+
+def rows(result) -> dict[str, int]:
+    return {part.name: part.macs for part in result.parts}
+
+
+def test_shvit_has_the_published_size():
+    result = count('SHViT:s4', shape=(256, 256))
+    assert (result.total.parameters, giga(result.total.macs)) == (16_138_588, 0.986)
+    assert [part.name for part in result.parts] == ['stem', 'stages.0', 'stages.1', 'stages.2']
+    assert result.device == 'meta'
+
+
+def test_swiftformer_has_the_published_size():
+    total = count('SwiftFormer:l1').total
+    assert total.parameters == 11_288_592
+    # the published number is that of the classifier with its two heads of 1000 classes
+    assert giga(total.macs + 2 * 384 * 1000) == 1.596
+
+
+def test_convolutions_of_the_stem_are_counted_correctly():
+    result = count('SHViT:s1', shape=(64, 64))
+    # 3x3 with stride 2 from 3 to 16 channels, to 32, to 64, to 128: at 32, 16, 8 and 4 pixels
+    stem = 9 * (3 * 16 * 32**2 + 16 * 32 * 16**2 + 32 * 64 * 8**2 + 64 * 128 * 4**2)
+    assert rows(result)['stem'] == stem
+
+
+@pytest.mark.parametrize(
+    'target', ['mmpretrain.PoolFormer:s12', 'SwiftFormer:xs', 'mmdet.ResNet:depth=18']
+)
+def test_parts_sum_to_the_total(target):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from mmeffvit.analysis.complexity.forward import run_backbone
+    from mmeffvit.config.backbones import build_backbone, parse_backbone
+
+    if 'mmpretrain' in target and not find_spec('mmpretrain'):  # importing it would hide a fault
+        pytest.skip('mmpretrain is not installed')
+    result = count(target, shape=(64, 96))
+    model = build_backbone(parse_backbone(target))
+    model.requires_grad_(False).eval()
+    with FlopCounterMode(display=False) as counter:
+        run_backbone(model, shape=(64, 96))
+    assert result.total.macs == counter.get_total_flops() // 2
+    assert result.total.parameters == sum(p.numel() for p in model.parameters())
+
+
+def test_a_retinanet_is_counted_with_its_heads():
+    result = count(str(CONFIGS / 'retinanet_shvit_s4.py'))
+    assert (result.shape, result.device) == ((800, 1333), 'meta')
+    assert result.total.parameters == 26_515_792
+    assert list(rows(result))[-2:] == ['neck', 'bbox_head']
+    larger = count(str(CONFIGS / 'retinanet_shvit_s4.py'), shape=(1600, 1333))
+    assert rows(larger)['bbox_head'] == pytest.approx(2 * rows(result)['bbox_head'], rel=0.05)
+
+
+def test_a_mask_rcnn_is_counted_with_the_boxes_asked_for():
+    config = str(CONFIGS / 'maskrcnn_swiftformer_l1.py')
+    thousand = count(config, shape=(128, 128))
+    fifty = count(config, shape=(128, 128), proposals=50)
+    assert thousand.total.parameters == 31_378_176
+    assert rows(thousand)['roi_head.bbox_head'] == 20 * rows(fifty)['roi_head.bbox_head']
+    # two shared layers, then classes and boxes
+    per_box = 256 * 7 * 7 * 1024 + 1024 * 1024 + 1024 * (81 + 4 * 80)
+    assert rows(fifty)['roi_head.bbox_head'] == 50 * per_box
+    assert rows(thousand)['roi_head.mask_head'] == 2 * rows(fifty)['roi_head.mask_head']
+    assert 'the second stage gets 50 boxes, a mask head at most 100' in str(fifty)
+
+
+def test_frozen_parameters_are_not_trainable():
+    result = count('SHViT:s1:frozen_stages=1', shape=(64, 64))
+    assert [part.trainable == 0 for part in result.parts] == [True, True, False, False]
+
+
+def test_a_segmentor_is_counted_without_the_head_that_only_training_uses():
+    result = count(str(PSPNET))
+    parts = {part.name: part for part in result.parts}
+    assert result.shape == (512, 512)
+    assert parts['decode_head'].macs > 0
+    assert parts['auxiliary_head'].parameters > 0
+    assert not parts['auxiliary_head'].ran
+
+
+def test_models_that_the_meta_device_rejects_are_counted_on_the_cpu_with_a_note(
+    capsys, monkeypatch
+):
+    from mmeffvit.analysis.complexity import count as complexity
+    from mmeffvit.analysis.complexity.forward import run_backbone
+
+    def choosy(model, *, shape):
+        if next(model.parameters()).is_meta:
+            raise NotImplementedError('no meta kernel')
+        run_backbone(model, shape=shape)
+
+    expected = count('SHViT:s1', shape=(64, 64))
+    monkeypatch.setattr(complexity, 'run_backbone', choosy)
+    with shown():
+        result = count('SHViT:s1', shape=(64, 64))
+    assert result.device == 'cpu'
+    assert result.parts == expected.parts
+    assert 'run on the CPU' in str(result)
+    assert 'no meta kernel' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('target', 'part'),
+    [
+        ('SHVit:s4', 'SHViT, SwiftFormer'),
+        ('mmeffvit.TransposedFPN', 'in_channels'),
+        ('SHViT:s5', "choose one of 's1'"),
+        ('SHViT:s1:nothing', 'nothing=VALUE'),
+        ('no.py', 'does not exist'),
+    ],
+)
+def test_an_unknown_target_is_named(target, part):
+    with pytest.raises(UserError, match=part.replace('(', r'\(')):
+        count(target)
+
+
+@pytest.mark.slow
+def test_the_tool_prints_a_table_writes_json_and_rejects_an_unknown_backbone(tmp_path):
+    path = tmp_path / 'counted.json'
+    run = run_command_here(
+        'complexity', 'MobileViTv2:100', '--shape', 256, 256, '--json', path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    table = [line for line in run.stdout.splitlines() if line.endswith(' G')]
+    assert len({len(line) for line in table}) == 1
+    assert 'FlopCounterMode / 2' in run.stdout
+    written = json.loads(path.read_text())
+    assert written['shape'] == [256, 256]
+    assert written['total']['parameters'] == sum(p['parameters'] for p in written['parts'])
+    assert list(tmp_path.iterdir()) == [path]
+    run = run_command_here('complexity', 'Nothing:s4')
+    assert run.returncode == 2, run.stdout
+    assert "error: 'Nothing:s4' is neither a config file nor a backbone" in run.stdout

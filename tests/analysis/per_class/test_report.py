@@ -1,0 +1,201 @@
+"""Per-class AP and IoU are correct for all kinds of results."""
+
+import json
+import math
+import pickle
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mmeffvit.analysis.per_class.report import draw_bars, report_per_class, to_markdown
+from mmeffvit.analysis.per_class.values import ClassValues, per_class
+from mmeffvit.errors import UserError
+from tests.conftest import ROOT
+from tests.utils.odd_images import EPS, fake_ghostscript
+
+SHAPES = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
+ADE = str(ROOT / 'configs' / 'semfpn_swiftformer_l1_ade20k.py')
+
+
+@pytest.fixture
+def truth(shapes) -> list[dict]:
+    """The annotations of the held-out images as perfect results."""
+    content = json.loads((shapes / 'annotations/instances_val2017.json').read_text())
+    keys = ('image_id', 'category_id', 'bbox', 'segmentation')
+    return [dict({key: row[key] for key in keys}, score=0.9) for row in content['annotations']]
+
+
+def measure(results: Path, shapes: Path) -> list[ClassValues]:
+    return per_class(SHAPES, results, {'data_root': f'{shapes}/'})
+
+
+def test_found_classes_have_100_ap_and_missed_ones_0(truth, shapes, tmp_path):
+    there = sorted({row['category_id'] for row in truth})
+    assert len(there) > 1
+    lost = there[0]
+    results = tmp_path / 'found.json'
+    results.write_text(json.dumps([row for row in truth if row['category_id'] != lost]))
+    box, mask = measure(results, shapes)
+    assert (box.metric, mask.metric) == ('box AP', 'mask AP')
+    expected = [
+        0 if category == lost else 100 if category in there else math.nan  # no ground truth
+        for category in (1, 2, 3, 4)
+    ]
+    for table in (box, mask):
+        assert list(table.values) == ['circle', 'square', 'triangle', 'star']
+        assert list(table.values.values()) == pytest.approx(expected, nan_ok=True)
+        assert table.mean == pytest.approx(np.nanmean(expected), abs=0.1)
+
+
+def test_predictions_of_the_runner_give_the_same_values(truth, shapes, tmp_path):
+    samples = []
+    for image_id in range(4):
+        rows = [row for row in truth if row['image_id'] == image_id]
+        boxes = torch.tensor([row['bbox'] for row in rows]).reshape(-1, 4)
+        boxes[:, 2:] += boxes[:, :2]
+        found = dict(
+            bboxes=boxes,
+            scores=torch.tensor([row['score'] for row in rows]),
+            labels=torch.tensor([row['category_id'] - 1 for row in rows], dtype=torch.long),
+            masks=[row['segmentation'] for row in rows],
+        )
+        samples.append(dict(img_id=image_id, ori_shape=(64, 64), pred_instances=found))
+    (tmp_path / 'found.pkl').write_bytes(pickle.dumps(samples))
+    (tmp_path / 'found.json').write_text(json.dumps(truth))
+    first, second = (measure(tmp_path / name, shapes) for name in ('found.pkl', 'found.json'))
+    for one, other in zip(first, second, strict=True):
+        assert one.mean == other.mean
+        assert str(one.values) == str(other.values)  # NaN equals NaN
+
+
+def test_masks_of_results_may_be_polygons_and_may_be_missing(truth, shapes, tmp_path):
+    results = tmp_path / 'found.json'
+    for row in truth:
+        left, top, width, height = row['bbox']
+        right, bottom = left + width, top + height
+        row['segmentation'] = [[left, top, right, top, right, bottom, left, bottom]]
+    results.write_text(json.dumps(truth))
+    box, mask = measure(results, shapes)
+    assert box.mean > mask.mean > 0
+    results.write_text(json.dumps([{**truth[0], 'segmentation': None}, *truth[1:]]))
+    (same,) = measure(results, shapes)
+    assert same.mean == box.mean
+
+
+def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
+    (path,) = (ade_shapes / 'annotations' / 'validation').glob('*.png')
+    true = np.asarray(Image.open(path)).astype(int)
+    found = true.copy()
+    found[: found.shape[0] // 3] = 1  # all wall
+    deep = tmp_path / 'maps' / 'validation'
+    deep.mkdir(parents=True)
+    Image.fromarray(found.astype(np.uint8)).save(deep / path.name)
+    (table,) = report_per_class(ADE, tmp_path / 'maps', tmp_path, {'data_root': f'{ade_shapes}/'})
+    counted = true > 0
+    expected = {}
+    for value, name in enumerate(table.values, 1):
+        one, other = (true == value) & counted, (found == value) & counted
+        union = (one | other).sum()
+        expected[name] = 100 * (one & other).sum() / union if union else math.nan
+    assert sum(not math.isnan(value) for value in expected.values()) > 3
+    assert list(table.values.values()) == pytest.approx(list(expected.values()), nan_ok=True)
+    assert table.mean == pytest.approx(np.nanmean(list(expected.values())))
+    assert (tmp_path / 'per_class.md').read_text() == to_markdown([table])
+    assert cv2.imread(str(tmp_path / 'per_class.png')) is not None
+
+
+@pytest.mark.parametrize('spoilt', ['maps', 'ade/annotations/validation'])
+def test_postscript_as_a_label_map_is_named(spoilt, ade_shapes, tmp_path, monkeypatch):
+    called = fake_ghostscript(tmp_path, monkeypatch)
+    shutil.copytree(ade_shapes, tmp_path / 'ade')
+    shutil.copytree(ade_shapes / 'annotations/validation', tmp_path / 'maps')
+    for path in (tmp_path / spoilt).glob('*.png'):
+        path.write_bytes(EPS)
+    with pytest.raises(UserError, match=r'cannot be read: .*it is PostScript'):
+        per_class(ADE, tmp_path / 'maps', {'data_root': f'{tmp_path}/ade/'})
+    assert not called.exists()
+
+
+def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):
+    table = ClassValues('IoU', 50.0, {'cat': 50.0, 'dog': math.nan})
+    rows = to_markdown([table]).splitlines()
+    assert [cell.strip() for cell in rows[-1].split('|')] == ['', 'dog', '', '']
+    assert [cell.strip() for cell in rows[2].split('|')] == ['', '**mean**', '50.0', '']
+    many = ClassValues('IoU', 50.0, {f'class {i}': 50.0 for i in range(150)})
+    draw_bars([table], 'two', tmp_path / 'few.png')
+    draw_bars([many], 'many', tmp_path / 'many.png')
+    few, many = (cv2.imread(str(tmp_path / f'{name}.png')).shape for name in ('few', 'many'))
+    assert many[0] > few[0]
+    assert many[1] > few[1]
+
+
+def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path):
+    results = tmp_path / 'found.json'
+    for match, rows in (
+        ('has no detections', []),
+        ('has image_id 99, which is not in the annotation file', [dict(truth[0], image_id=99)]),
+        (
+            'has category_id 77, which is not in the annotation file',
+            [dict(truth[0], category_id=77)],
+        ),
+    ):
+        results.write_text(json.dumps(rows))
+        with pytest.raises(UserError, match=match):
+            measure(results, shapes)
+    with pytest.raises(UserError, match='do not exist'):
+        measure(tmp_path / 'gone.json', shapes)
+    for evaluator in (None, [dict(metric='bbox')]):
+        options = {'data_root': f'{shapes}/', 'test_evaluator': evaluator}
+        with pytest.raises(UserError, match='has no CocoMetric in test_evaluator'):
+            per_class(SHAPES, results, options)
+    (tmp_path / 'maps').mkdir()
+    with pytest.raises(UserError, match='has 0 label maps for'):
+        per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
+
+
+BROKEN = {
+    'truncated': lambda path: path.write_bytes(path.read_bytes()[:60]),
+    'a text': lambda path: path.write_text('no image'),
+    'a folder': lambda path: (path.unlink(), path.mkdir()),
+    'a broken link': lambda path: (path.unlink(), path.symlink_to('nowhere')),
+    'in color': lambda path: cv2.imwrite(str(path), np.zeros((64, 64, 3), np.uint8)),
+    'of no class': lambda path: cv2.imwrite(str(path), np.full((64, 64), 200, np.uint8)),
+}
+
+
+@pytest.mark.parametrize('name', BROKEN)
+def test_a_broken_label_map_is_named(name, ade_shapes, tmp_path):
+    shutil.copytree(ade_shapes / 'annotations' / 'validation', tmp_path / 'maps')
+    BROKEN[name](min((tmp_path / 'maps').iterdir()))
+    with pytest.raises(UserError, match='maps') as caught:
+        per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
+    assert '\n' not in str(caught.value)
+
+
+def map_of(values: object) -> dict[str, object]:
+    return dict(pred_sem_seg=dict(data=values), gt_sem_seg=dict(data=torch.ones(1, 4, 4).long()))
+
+
+ODD = {
+    'a list': map_of([[1]]),
+    'of another size': map_of(torch.ones(1, 3, 3).long()),
+    'of floats': map_of(torch.ones(1, 4, 4)),
+    'of complex numbers': map_of(torch.ones(1, 4, 4, dtype=torch.complex64)),
+    'beyond the classes': map_of(torch.full((1, 4, 4), 2**60)),
+    'of no pixels': map_of(torch.ones(1, 0, 0).long()),
+    'a number': dict(pred_sem_seg=5, gt_sem_seg=5),
+    'without its annotation': dict(pred_sem_seg=dict(data=torch.ones(1, 4, 4).long())),
+}
+
+
+@pytest.mark.parametrize('name', ODD)
+def test_a_pickle_of_odd_label_maps_is_one_line(name, ade_shapes, tmp_path):
+    (tmp_path / 'found.pkl').write_bytes(pickle.dumps([ODD[name]]))
+    with pytest.raises(UserError, match=r'found\.pkl has malformed predictions') as caught:
+        per_class(ADE, tmp_path / 'found.pkl', {'data_root': f'{ade_shapes}/'})
+    assert '\n' not in str(caught.value)

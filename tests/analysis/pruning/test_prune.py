@@ -1,0 +1,151 @@
+"""Pruning of a small segmentor, as a user runs it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.registry import MODELS, init_default_scope
+
+from mmeffvit.analysis.complexity.count import count
+from mmeffvit.analysis.pruning.prune import METHODS
+from mmeffvit.config.load import load_config
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.options import RunOptions
+from tests.analysis.small import save_segmentor
+from tests.conftest import run_command_here
+from tests.utils.odd_images import jpeg_of
+
+LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
+HEADS = [2, 4, 5, 8]
+
+
+@pytest.fixture(scope='module')
+def segmentor(ade_shapes, tmp_path_factory) -> tuple[Path, Path]:
+    return save_segmentor('mmeffvit.PVTv2MobiAtt', ade_shapes, tmp_path_factory.mktemp('mobile'))
+
+
+def prune(config: Path, checkpoint: Path, out: Path, *arguments: object):
+    return run_command_here('prune', config, checkpoint, '--out', out, *arguments)
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
+    method, segmentor, tmp_path
+):
+    out = tmp_path / 'few.pth'
+    out.write_bytes(b'an earlier one')
+    run = prune(*segmentor, out, '--keep', 0.5, '--method', method)
+    assert run.returncode == 0, run.stdout
+    names = ['few.pth', 'few.py', 'few_distill.py']
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    saved = read_content(out)
+    whole, few = read_content(segmentor[1])['state_dict'], saved['state_dict']
+    assert list(few) == list(whole)
+    pruning = saved['meta']['pruning']
+    assert pruning['method'] == method
+    for name, heads in zip(LAYERS, HEADS, strict=True):
+        number, kept = pruning['heads'][name]
+        assert (number, len(kept)) == (heads, round(heads / 2))
+        columns = torch.tensor([4 * head + i for head in kept for i in range(4)])
+        key = f'backbone.{name}.proj.weight'
+        assert few[key].equal(whole[key][:, columns])
+        rows = torch.cat([columns, 4 * heads + columns])  # keys, then values
+        key = f'backbone.{name}.key_value.bias'
+        assert few[key].equal(whole[key][rows])
+        assert f'{name}: {len(kept)} of {heads} heads' in run.stdout
+    for name, (number, kept) in pruning['neurons'].items():
+        assert 2 * len(kept) == number
+        key = f'backbone.{name}.project.weight'
+        assert few[key].equal(whole[key][:, kept])
+        if method != 'random':
+            norms = whole[key].square().sum((0, 2, 3))
+            assert sorted(norms.argsort(descending=True)[: len(kept)].tolist()) == kept
+    found = count(str(tmp_path / 'few.py')).total
+    before = count(str(segmentor[0])).total
+    assert found.macs < before.macs
+    # buffers of batch norms are no parameters
+    lost = sum(map(torch.numel, whole.values())) - sum(map(torch.numel, few.values()))
+    assert before.parameters - found.parameters == lost > 0
+    if method == 'uvc':
+        _, metrics = evaluate(str(tmp_path / 'few.py'), str(out), RunOptions(tmp_path / 'w'))
+        assert metrics['mIoU'] > 0
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (('--keep', 1.5), '--keep is 1.5; choose a ratio above 0 and below 1'),
+        (('--keep', 0), '--keep is 0.0'),
+        (('--keep-neurons', 0), '--keep-neurons is 0.0; choose a ratio above 0 and at most 1'),
+        (('--method', 'best'), "invalid choice: 'best'"),
+        (('--max-images', 0), '--max-images is 0; it must be at least 1'),
+        (('--seed', -1), '--seed is -1'),
+        (('--out', 'few.onnx'), "output 'few.onnx' must end in .pth"),
+        (
+            ('--cfg-options', 'model.backbone.competition=False'),
+            'do not compete: choose --method random or uvc',
+        ),
+    ],
+)
+def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):
+    run = prune(*segmentor, tmp_path / 'few.pth', *arguments)
+    assert run.returncode == 2, run.stdout
+    assert words in run.stdout
+    assert 'Traceback' not in run.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('name', ['epoch_1.pth', 'mmseg.pth', 'tiny.pth'])
+def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
+    folder = segmentor[0].parent
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    run = prune(*segmentor, folder / name, '--method', 'uvc')
+    assert run.returncode == 2, run.stdout
+    assert 'would replace' in run.stdout
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_a_large_test_image_is_named_before_it_is_decoded(segmentor, ade_shapes, tmp_path):
+    data = shutil.copytree(ade_shapes, tmp_path / 'ade')
+    for path in (data / 'images/validation').iterdir():
+        path.write_bytes(jpeg_of(20_000, 8_000))
+    done = prune(
+        *segmentor, tmp_path / 'few.pth', '--keep', 0.5, '--method', 'competition',
+        '--cfg-options', f'test_dataloader.dataset.data_root={data}/',
+    )  # fmt: skip
+    assert done.returncode == 2, done.stdout
+    assert 'cannot be read: Image size (20,000 x 8,000 pixels) exceeds' in done.stdout
+
+
+def test_a_model_without_such_heads_is_named(ade_shapes, tmp_path):
+    plain = save_segmentor('mmeffvit.PVTv2', ade_shapes, tmp_path)
+    run = prune(*plain, tmp_path / 'few.pth')
+    assert run.returncode == 2, run.stdout
+    assert 'PVTv2 has no heads of Mobile-Attention' in run.stdout
+    assert not (tmp_path / 'few.pth').exists()
+
+
+def test_heads_alone_are_removed_on_request(segmentor, tmp_path):
+    run = prune(*segmentor, tmp_path / 'few.pth', '--method', 'uvc', '--keep-neurons', 1)
+    assert run.returncode == 0, run.stdout
+    counts = read_content(tmp_path / 'few.pth')['meta']['pruning']['neurons'].values()
+    assert all(len(kept) == number for number, kept in counts)
+
+
+def test_a_pruned_segmentor_is_the_student_of_the_maps_of_the_unpruned_one(segmentor, tmp_path):
+    run = prune(*segmentor, tmp_path / 'few.pth', '--method', 'random')
+    assert run.returncode == 0, run.stdout
+    config = load_config(tmp_path / 'few_distill.py')
+    init_default_scope(config.default_scope)
+    model = MODELS.build(config.model)
+    model.backbone.init_weights()
+    model.teacher.init_weights()
+    few, whole = (read_content(p)['state_dict'] for p in (tmp_path / 'few.pth', segmentor[1]))
+    for backbone, state in ((model.backbone, few), (model.teacher, whole)):
+        for key, value in backbone.state_dict().items():
+            assert value.equal(state[f'backbone.{key}'])
+    losses = model(torch.randn(1, 3, 64, 64), mode='loss')
+    assert all(float(loss.detach()) > 0 for loss in losses.values())
+    assert config.val_cfg is None

@@ -1,0 +1,328 @@
+"""A suite survives failures, resumes after being killed, and keeps one consistent table."""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mmengine.config import DictAction
+
+from mmeffvit.analysis.suite.child import progress_in, run_logged
+from mmeffvit.analysis.suite.commands import SuiteOptions
+from mmeffvit.analysis.suite.results import Row, Table
+from mmeffvit.analysis.suite.run import cluster_commands, find_configs, run_suite
+from mmeffvit.config.load import option_text
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import locked
+from mmeffvit.zoo import find_model
+from tests.conftest import ROOT, run_command_here
+
+CONFIGS = ROOT / 'configs'
+# the published numbers are those of the config of this name
+FIRST = 'maskrcnn_swiftformer_l1'
+TINY = """
+_base_ = BASE
+model = dict(
+    backbone=dict(arch=dict(_delete_=True, channels=(8, 8, 16, 16), depths=(1, 1, 1, 1))),
+    neck=dict(in_channels=[8, 8, 16, 16]),
+    test_cfg=dict(rcnn=dict(score_thr=0.0)),  # after so short a training scores are low
+)
+train_dataloader = dict(batch_size=2)
+train_cfg = dict(max_epochs=3, val_interval=99)
+param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=20)]
+default_hooks = dict(logger=dict(interval=1))
+"""
+
+
+@pytest.fixture(scope='module')
+def configs(tmp_path_factory) -> dict[str, Path]:
+    """A run, and a config whose model does not exist."""
+    folder = tmp_path_factory.mktemp('configs')
+    base = repr(str(CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'))
+    written = {}
+    for name in (FIRST, 'second'):
+        text = TINY.replace('BASE', base)
+        if name == 'second':
+            text = text.replace('backbone=dict(', "backbone=dict(type='mmeffvit.Nothing', ")
+        written[name] = folder / f'{name}.py'
+        written[name].write_text(text)
+    return written
+
+
+def start(configs: dict[str, Path], work_dir: Path, data: Path) -> subprocess.Popen[str]:
+    arguments = [*configs.values(), '--work-dir', work_dir, '--cfg-options', f'data_root={data}/']
+    return subprocess.Popen(
+        [sys.executable, '-m', 'mmeffvit', 'suite', *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_until(condition, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, 'timed out'
+        time.sleep(0.05)
+
+
+def running_in(work_dir: Path) -> list[int]:
+    """Processes with the work dir on their command line."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            command = Path('/proc', entry, 'cmdline').read_bytes().decode(errors='replace')
+        except OSError:
+            continue  # it has just exited
+        if str(work_dir) in command:
+            found.append(int(entry))
+    return found
+
+
+def kill_in_training(configs: dict[str, Path], work_dir: Path, data: Path) -> None:
+    """Start a suite, and kill it in the middle of its first training."""
+    suite = start(configs, work_dir, data)
+    wait_until(lambda: (work_dir / FIRST / 'epoch_1.pth').exists(), 300)
+    suite.send_signal(signal.SIGKILL)
+    suite.communicate()
+    wait_until(lambda: not running_in(work_dir), 30)  # the training is killed with its suite
+    rows = json.loads((work_dir / 'suite.json').read_text())
+    assert rows[FIRST]['status'] == 'training'
+    assert rows['second']['status'] == 'waiting'
+
+
+# one test, since processes of pytest-xdist share no fixture and the runs take most of a minute
+@pytest.mark.slow
+@pytest.mark.variant
+def test_a_killed_suite_resumes_and_a_failing_config_does_not_stop_the_other(
+    configs, shapes, tmp_path, capsys
+):
+    kill_in_training(configs, tmp_path, shapes)
+    options = SuiteOptions(tmp_path, {'data_root': f'{shapes}/'})
+    assert run_suite(map(str, reversed(configs.values())), options) == 1
+    output = capsys.readouterr().out
+    assert f'[2/2] {FIRST}: training, train [2][' in output
+    assert ' left, ' in output
+    log = (tmp_path / FIRST / 'suite.log').read_text()
+    assert 'resumed epoch: 1' in log
+    assert 'failed: second: training: ' in output
+    assert 'mmeffvit.Nothing' in output
+    assert '1 of 2 done' in output
+    assert not list(tmp_path.rglob('*.partial'))
+    check_table(tmp_path)
+    check_a_finished_config_is_skipped(tmp_path, configs, shapes, capsys)
+
+
+def check_table(work_dir: Path) -> None:
+    """The numbers of the paper and ours are in both files."""
+    rows = json.loads((work_dir / 'suite.json').read_text())
+    statuses = {name: row['status'] for name, row in rows.items()}
+    assert statuses == {FIRST: 'done', 'second': 'failed'}
+    first = rows[FIRST]
+    source, paper = find_model(FIRST).published()
+    assert (first['source'], first['paper']) == (source, paper)
+    assert first['ours']['box AP'] == round(100 * first['metrics']['coco/bbox_mAP'], 1)
+    assert first['checkpoint'] == str(work_dir / FIRST / 'epoch_3.pth')
+    assert first['parameters'] > 10_000
+    assert set(first['versions']) >= {'python', 'torch', 'mmdet', 'mmeffvit'}
+    assert rows['second']['ours'] == {}
+    text = (work_dir / 'suite.md').read_text()
+    box, mask = first['ours']['box AP'], first['ours']['mask AP']
+    parameters = f'{first["parameters"] / 1e6:.2f} M'
+    numbers = f'{paper["box AP"]} | {box} | {paper["mask AP"]} | {mask} | {source}'
+    assert f'| {FIRST} | done | {parameters} | {numbers} | {first["date"][:10]}' in text
+    assert '| second | failed |  |  |  |  |  |  |  | ' in text  # not published
+
+
+def check_a_finished_config_is_skipped(
+    work_dir: Path, configs: dict[str, Path], data: Path, capsys: pytest.CaptureFixture
+) -> None:
+    done = [str(configs[FIRST])]
+    options = SuiteOptions(work_dir, {'data_root': f'{data}/'})
+    assert run_suite(done, options) == 0
+    assert capsys.readouterr().out.count('already done') == 1
+    assert run_suite(done, SuiteOptions(work_dir, test_only=True)) == 0
+    assert capsys.readouterr().out.count('already done') == 1
+    with pytest.raises(UserError, match=r'started with .*data_root'):
+        run_suite(done, SuiteOptions(work_dir, {'data_root': 'elsewhere/'}))
+
+
+def test_testing_alone_reports_a_missing_checkpoint(tmp_path, capsys):
+    name = 'maskrcnn_shvit_s4'
+    table = Table(tmp_path)
+    table.rows[name] = Row(name, ours={'box AP': 1.0}, checkpoint='of an earlier run, since gone')
+    table.save()
+    assert run_suite([name], SuiteOptions(tmp_path, test_only=True)) == 1
+    assert 'no valid checkpoint' in capsys.readouterr().out
+    row = Table(tmp_path).rows[name]
+    assert (row.status, row.paper) == ('failed', find_model(name).published()[1])
+    assert (row.ours, row.checkpoint) == ({}, '')
+
+
+def test_commands_for_a_cluster():
+    options = SuiteOptions(Path('out'), dict(a=(1, 2)), amp=True, gpus=16, partition='gpu')
+    config_file = 'configs/retinanet_shvit_s4.py'
+    (line,) = cluster_commands([str(ROOT / config_file)], options, 'slurm')
+    train, test = line.split(' && ')
+    assert train.startswith('srun --partition=gpu --job-name=retinanet_shvit_s4 --gres=gpu:8 ')
+    assert '--ntasks=16 --ntasks-per-node=8' in train
+    assert '--resume --amp --work-dir out/retinanet_shvit_s4 --verbose --launcher slurm' in train
+    assert train.endswith("--cfg-options 'a=(1,2)'")
+    assert f'{config_file} "$(cat out/retinanet_shvit_s4/last_checkpoint)" --work-dir' in test
+    assert '--amp' not in test
+    (line,) = cluster_commands([str(ROOT / config_file)], options, 'torchrun')
+    assert '--nnodes=2 --node_rank=$NODE_RANK' in line
+    options = SuiteOptions(gpus=4, test_only=True)
+    (output,) = cluster_commands([str(ROOT / config_file)], options, 'torchrun')
+    assert '--standalone --nproc_per_node=4' in output
+    assert 'train.py' not in output
+
+
+def test_options_reach_the_runs_unchanged():
+    values = dict(a=1, b=2.5, c='word', d=[1, (2, 3)], e=('x', True), f=None, g=False)
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction)
+    given = [option_text(key, value) for key, value in values.items()]
+    assert parser.parse_args(['--cfg-options', *given]).cfg_options == values
+
+
+@pytest.mark.parametrize(
+    ('line', 'progress'),
+    [
+        (
+            '2026/11/21 - mmengine - INFO - Epoch(train)  [1][20/100]  lr: 1.0e-03  '
+            'eta: 1 day, 2:03:04  time: 0.1',
+            'train [1][20/100], 1 day, 2:03:04 left',
+        ),
+        (
+            'Iter(train) [ 50/4000]  lr: 1.0e-03  eta: 0:20:00  time: 0.1',
+            'train [ 50/4000], 0:20:00 left',
+        ),
+        ('Epoch(test) [4/4]    coco/bbox_mAP: 0.1', None),
+    ],
+)
+def test_progress_is_read_from_the_log_of_the_runner(line, progress):
+    assert progress_in(line) == progress
+
+
+def test_the_reason_for_a_failure_is_its_message(tmp_path):
+    def fail(code: str):
+        return run_logged([sys.executable, '-c', code], tmp_path / 'log', print)
+
+    assert fail('').code == 0
+    assert fail('import sys; print("error: no data"); print("x"); sys.exit(2)').reason == 'no data'
+    assert fail('raise KeyError("name")').reason == "KeyError: 'name'"
+    assert fail('import os; os.kill(os.getpid(), 9)').reason == 'ended by SIGKILL'
+    assert 'no data' in (tmp_path / 'log').read_text()
+
+
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_a_log_or_table_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path):
+    target, folder = tmp_path / 'mine', tmp_path / 'suite'
+    target.write_text('{}')
+    folder.mkdir()
+    for name in ('suite.json', 'suite.md', 'suite.log'):
+        path = folder / name
+        (path.symlink_to if kind == 'symbolic' else path.hardlink_to)(target)
+    table = Table(folder)
+    table.rows['own'] = Row('own.py')
+    table.save()
+    run_logged([sys.executable, '-c', 'print("loss")'], folder / 'suite.log', print)
+    assert target.read_text() == '{}'
+    assert 'own.py' in (folder / 'suite.json').read_text()
+    assert 'own' in (folder / 'suite.md').read_text()
+    assert (folder / 'suite.log').read_text().endswith('loss\n')
+
+
+def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
+    other = tmp_path / 'maskrcnn_shvit_s4.py'
+    other.touch()
+    with locked(tmp_path, 'a suite'), pytest.raises(UserError, match='in use by a suite'):
+        run_suite(['maskrcnn_shvit_s4'], SuiteOptions(tmp_path))
+    with pytest.raises(UserError, match='share a work dir'):
+        find_configs(['maskrcnn_shvit_s4', str(other)])
+    with pytest.raises(UserError, match='no config matches'):
+        find_configs(['nothing_*'])
+    with pytest.raises(UserError, match='does not fill nodes'):
+        SuiteOptions(gpus=12)
+    names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
+    assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
+
+
+def test_a_damaged_table_is_not_overwritten(tmp_path):
+    (tmp_path / 'suite.json').write_text('[1')
+    with pytest.raises(UserError, match='not a results table'):
+        Table(tmp_path)
+
+
+def test_untrusted_text_is_escaped_in_the_table(tmp_path):
+    table = Table(tmp_path)
+    hostile = '# | `x` <script>alert(1)</script>\n\n| [a](javascript:b) ![c](d) &lt; \\| **e**'
+    table.rows[hostile] = Row('own.py', source=hostile, reason=hostile, versions={'torch': hostile})
+    lines = str(table).splitlines()
+    (row,) = [line for line in lines if line.startswith('| #')]
+    bars = re.findall(r'(?<!\\)(?:\\\\)*\|', row)
+    assert len(bars) == len(re.findall(r'\|', lines[2]))
+    assert len(lines) == 2 + 3 + 2 + 2  # title, table, a note for the reason and one for versions
+    for mark in re.finditer(r'[`<>\[*]', '\n'.join(lines)):
+        before = '\n'.join(lines)[: mark.start()]
+        assert (len(before) - len(before.rstrip('\\'))) % 2 == 1, before[-20:]
+
+
+def test_a_table_nested_too_deeply_is_reported(tmp_path):
+    (tmp_path / 'suite.json').write_text('[' * 100_000)
+    with pytest.raises(UserError, match='nested too deeply'):
+        Table(tmp_path)
+
+
+def test_a_table_without_results_has_no_empty_columns(tmp_path):
+    table = Table(tmp_path)
+    table.rows['own'] = Row('own.py', paper={'mIoU': 41.4})
+    assert 'paper mIoU | ours mIoU' in str(table)
+    assert 'box AP' not in str(table)
+
+
+@pytest.mark.slow
+def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatch):
+    from mmeffvit.models.checkpoints.sources import place_of
+    from tests.released import cvnets, files
+
+    name = 'ssdlite_mobilevitv2_050'
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
+    place = place_of(find_model(name).weights)  # as one who has no network puts it there
+    place.parent.mkdir(parents=True)
+    release = next(release for release in cvnets.RELEASES if release.config == name)
+    files.save_cvnets(files.with_random_weights(release.network()), place)
+    command = ['suite', '--released', name, '--work-dir', tmp_path / 'suite',
+               '--cfg-options', f'data_root={files.as_coco(shapes, tmp_path / "coco")}',
+               'test_dataloader.num_workers=0']  # fmt: skip
+    done = run_command_here(*command)
+    assert done.returncode == 0, done.stdout
+    row = json.loads((tmp_path / 'suite' / 'suite.json').read_text())[name]
+    assert (row['status'], row['checkpoint']) == ('done', find_model(name).weights)
+    assert (row['paper'], row['source']) == ({'box AP': 21.24}, "authors' model zoo")
+    assert 0 <= row['ours']['box AP'] < 5  # of random weights
+    assert not list((tmp_path / 'suite').rglob('*.pth'))
+    assert 'already done' in run_command_here(*command).stdout
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        ((), 'give a CONFIG, or --released'),
+        (('--released', 'maskrcnn_swiftformer_l1'), 'no weights are released for'),
+        (('--released', '--amp'), 'tests the models of the authors'),
+        (('--released', '--print', 'slurm'), 'cannot be combined with --released'),
+    ],
+)
+def test_invalid_options_with_released_are_reported(arguments, message, tmp_path):
+    done = run_command_here('suite', '--work-dir', tmp_path, *arguments)
+    assert done.returncode == 2
+    assert message in done.stdout

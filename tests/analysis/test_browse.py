@@ -1,0 +1,145 @@
+"""Contact sheets show the model's inputs: pixels, boxes, masks and label maps."""
+
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.registry import MODELS
+
+from mmeffvit.analysis.browse import (
+    SIDE,
+    BrowseOptions,
+    browse,
+    picture_of,
+    to_picture,
+    with_original,
+)
+from mmeffvit.config.build import isolated
+from mmeffvit.data.shapes import CLASSES
+from mmeffvit.errors import UserError
+from tests.conftest import ROOT
+from tests.utils.odd_images import jpeg_of
+
+SHAPES = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
+ADE = str(ROOT / 'configs' / 'pspnet_mobilevitv2_050_ade20k.py')
+MOSAIC = str(ROOT / 'configs' / 'rtmdet_swiftformer_xs.py')
+
+
+def draw(
+    config: str, data: object, out: object, settings: dict | None = None, **options: object
+) -> list[np.ndarray]:
+    settings = {'data_root': f'{data}/', **(settings or {})}
+    paths = browse(config, BrowseOptions(out=out, cfg_options=settings, **options))
+    return [cv2.imread(str(path)) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ('kind', 'mean', 'std'),
+    [
+        ('mmdet.DetDataPreprocessor', [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]),
+        ('mmseg.SegDataPreProcessor', [0, 0, 0], [255, 255, 255]),
+    ],
+)
+def test_pixels_are_those_of_the_image(kind, mean, std):
+    pixels = torch.randint(0, 256, (3, 32, 48), dtype=torch.uint8)  # BGR
+    scope = kind.split('.')[0]
+    for swapped in (True, False):
+        with isolated(scope):
+            preprocessor = MODELS.build(
+                dict(type=kind, mean=mean, std=std, bgr_to_rgb=swapped, **size_of(scope))
+            )
+            data = preprocessor(dict(inputs=[pixels], data_samples=samples_of(scope)), True)
+        picture = to_picture(data['inputs'][0], preprocessor)
+        assert np.array_equal(picture, pixels.permute(1, 2, 0).numpy()[..., ::-1])
+
+
+def size_of(scope: str) -> dict:
+    return dict(size=(32, 48)) if scope == 'mmseg' else {}
+
+
+def samples_of(scope: str) -> list:
+    from mmdet.structures import DetDataSample
+    from mmengine.structures import PixelData
+    from mmseg.structures import SegDataSample
+
+    if scope == 'mmdet':
+        return [DetDataSample(metainfo=dict(img_shape=(32, 48)))]
+    sample = SegDataSample(metainfo=dict(img_shape=(32, 48)))
+    sample.gt_sem_seg = PixelData(data=torch.zeros(1, 32, 48, dtype=torch.long))
+    return [sample]
+
+
+def test_a_sheet_repeats_with_its_seed(shapes, tmp_path):
+    (first,) = draw(SHAPES, shapes, tmp_path / '1', number=2, seed=3)
+    (again,) = draw(SHAPES, shapes, tmp_path / '2', number=2, seed=3)
+    (other,) = draw(SHAPES, shapes, tmp_path / '3', number=2, seed=4)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_label_maps_are_next_to_their_images(ade_shapes, tmp_path):
+    (sheet,) = draw(ADE, ade_shapes, tmp_path, number=1, original=True)
+    colors = np.unique(sheet.reshape(-1, 3), axis=0)
+    assert len(colors) > 1000  # the noise of an image has many colors, a label map few
+    assert sheet.shape[1] >= 4 * SIDE  # two columns of pairs
+
+
+def test_mosaics_come_from_several_images(shapes, tmp_path):
+    classes = {'train_dataloader.dataset.metainfo': dict(classes=CLASSES)}
+    (sheet,) = draw(MOSAIC, shapes, tmp_path, classes, number=1)
+    assert (tmp_path / 'rtmdet_swiftformer_xs_train.png').is_file()
+    assert sheet.shape[0] > SIDE
+
+
+def test_boxes_of_a_test_pipeline_are_on_their_objects():
+    """Test annotations are in pixels of the original image, here twice the size of the input."""
+    from mmdet.structures import DetDataSample
+    from mmdet.visualization import DetLocalVisualizer
+    from mmengine.structures import InstanceData
+
+    image = np.zeros((64, 96, 3), np.uint8)
+    image[16:32, 24:48] = 255  # the object, in input pixels
+    sample = DetDataSample(metainfo=dict(img_shape=(64, 96), ori_shape=(128, 192)))
+    sample.gt_instances = InstanceData(
+        bboxes=torch.tensor([[48.0, 32.0, 96.0, 64.0]]), labels=torch.tensor([0])
+    )
+    visualizer = DetLocalVisualizer(name='boxes', line_width=2, bbox_color=(255, 0, 0))
+    visualizer.dataset_meta = dict(classes=('thing',), palette=[(255, 0, 0)])
+    picture = picture_of(image, sample, visualizer, late=True, original=False).astype(int)
+    red = picture[..., 0] - picture[..., 1] > 100
+    rows, columns = np.nonzero(red)
+    factor = SIDE / 96
+    assert abs(columns.min() - 24 * factor) < 5
+    assert abs(columns.max() - 48 * factor) < 5
+    assert abs(rows.max() - 32 * factor) < 5
+
+
+def test_the_original_is_on_the_left(shapes):
+    path = str(shapes / 'train2017' / '000000.png')
+    pair = with_original(np.zeros((SIDE, 100, 3), np.uint8), path)
+    assert pair.shape == (SIDE, SIDE + 6 + 100, 3)
+    assert not pair[:, -100:].any()
+
+
+def test_a_large_image_is_named_before_it_is_decoded(shapes, tmp_path):
+    folder = shutil.copytree(shapes, tmp_path / 'shapes')
+    for path in (folder / 'val2017').iterdir():
+        path.write_bytes(jpeg_of(20_000, 8_000))
+    with pytest.raises(UserError, match=r'png cannot be read: .*20,000 x 8,000 pixels'):
+        draw(SHAPES, folder, tmp_path / 'sheets', number=1, split='val')
+
+
+def test_unsupported_data_is_reported(shapes, tmp_path):
+    with pytest.raises(UserError, match='--num-images is 0'):
+        draw(SHAPES, shapes, tmp_path, number=0)
+    with pytest.raises(UserError, match='does not exist'):
+        draw(SHAPES, 'nowhere', tmp_path)
+
+
+def test_a_loader_without_a_batch_is_reported(shapes, tmp_path):
+    short = {'train_dataloader.dataset.indices': 1, 'train_dataloader.drop_last': True}
+    short |= {'train_dataloader.batch_size': 2, 'train_dataloader.batch_sampler': None}
+    with pytest.raises(UserError, match='train data: 1 image in train_dataloader make no batch'):
+        draw(SHAPES, shapes, tmp_path, short, number=2)

@@ -1,0 +1,42 @@
+"""Contact sheets."""
+
+import numpy as np
+import pytest
+import torch
+from mmengine.structures import BaseDataElement, InstanceData
+
+from mmeffvit.analysis.contact_sheet import captions, montage, tile
+
+
+def test_pictures_are_in_rows_below_the_title():
+    pictures = [np.full((10, 20, 3), value, np.uint8) for value in (10, 20, 30)]
+    sheet = montage(pictures, columns=2, title='t')
+    assert sheet.shape == (28 + 2 * 16, 2 * 26, 3)
+    assert sheet[28, 0, 0] == 10
+    assert sheet[28, 26, 0] == 20
+    assert sheet[44, 0, 0] == 30
+    assert sheet[44, 26, 0] == 255  # no fourth picture
+
+
+def test_pictures_of_any_size_are_centered_in_equal_tiles():
+    for shape in ((10, 20), (20, 10), (20, 20)):
+        picture = np.zeros((*shape, 3), np.uint8)
+        whole = tile(picture, 'caption', (20, 20))
+        assert whole.shape == (22 + 20, 20, 3)
+        rows, columns = np.nonzero((whole[22:] == 0).all(axis=2))
+        assert rows.min() + rows.max() == columns.min() + columns.max() == 19
+
+
+@pytest.mark.parametrize(
+    ('scores', 'caption'),
+    [
+        ((0.9, 0.4, 0.01), '2 objects above 0.3'),
+        ((0.012,), '0 objects above 0.3 (highest 0.012)'),
+        ((), '0 objects above 0.3'),
+    ],
+)
+def test_captions_count_objects_and_name_the_best_score_of_none(scores, caption):
+    sample = BaseDataElement(metainfo=dict(img_path='a/b.jpg'))
+    sample.gt_instances = InstanceData(labels=torch.zeros(1))
+    sample.pred_instances = InstanceData(scores=torch.tensor(scores))
+    assert captions(sample) == ('b.jpg: 1 object', caption)

@@ -1,0 +1,142 @@
+"""Generated shapes: deterministic, readable by mmdet and mmseg, consistent with their masks."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from mmengine.registry import init_default_scope
+from pycocotools.coco import COCO
+
+from mmeffvit.data.shapes import (
+    ADE20K_CLASSES,
+    CLASSES,
+    ShapesSpec,
+    draw_image,
+    generate,
+    generate_ade20k,
+)
+from mmeffvit.errors import UserError
+
+SPEC = ShapesSpec(num_train=30, num_val=5, side=64)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('shapes') / 'set'
+    generate(folder, SPEC)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def ade_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('shapes') / 'ade'
+    generate_ade20k(folder, SPEC)
+    return folder
+
+
+def test_equal_specifications_give_equal_files(folder, tmp_path):
+    generate(tmp_path / 'again', SPEC)
+    files = [p.relative_to(folder) for p in folder.rglob('*') if p.is_file()]
+    assert len(files) == 30 + 5 + 2 + 1
+    for name in files:
+        assert (folder / name).read_bytes() == (tmp_path / 'again' / name).read_bytes(), name
+
+
+def test_another_seed_gives_other_images_and_splits_differ(folder, tmp_path):
+    generate(tmp_path / 'other', ShapesSpec(num_train=1, num_val=1, side=64, seed=1))
+    first = cv2.imread(str(folder / 'train2017' / '000000.png'))
+    assert not np.array_equal(first, cv2.imread(str(tmp_path / 'other/train2017/000000.png')))
+    assert not np.array_equal(first, cv2.imread(str(folder / 'val2017' / '000000.png')))
+
+
+def test_coco_reads_it_and_boxes_enclose_their_masks(folder, capsys):
+    coco = COCO(folder / 'annotations' / 'instances_train2017.json')
+    assert [c['name'] for c in coco.loadCats(coco.getCatIds())] == list(CLASSES)
+    for annotation in coco.loadAnns(coco.getAnnIds()):
+        mask = coco.annToMask(annotation)
+        rows, columns = mask.nonzero()
+        x, y, width, height = annotation['bbox']
+        assert (columns.min(), rows.min()) == (x, y)
+        assert (np.ptp(columns) + 1, np.ptp(rows) + 1) == (width, height)
+        assert mask.sum() == annotation['area'] > 0
+
+
+def test_shapes_overlap_but_stay_visible_and_every_class_occurs(folder):
+    content = json.loads((folder / 'annotations' / 'instances_train2017.json').read_text())
+    assert {a['category_id'] for a in content['annotations']} == {1, 2, 3, 4}
+    occluded = 0
+    for number in range(30):
+        _, instances = draw_image(np.random.default_rng((0, 0, number)), SPEC)
+        union = np.zeros((64, 64), int)
+        for _, mask in instances:
+            union += mask
+        assert union.max() <= 1  # every pixel belongs to one shape at most
+        boxes = [cv2.boundingRect(m.astype(np.uint8)) for _, m in instances]
+        occluded += any(
+            a is not b
+            and a[0] < b[0] + b[2]
+            and b[0] < a[0] + a[2]
+            and a[1] < b[1] + b[3]
+            and b[1] < a[1] + a[3]
+            for a in boxes
+            for b in boxes
+        )
+    assert occluded >= 5
+
+
+def test_a_finished_set_is_kept_and_other_files_are_not_overwritten(folder, tmp_path):
+    before = (folder / 'spec.json').stat().st_mtime_ns
+    generate(folder, SPEC)
+    assert (folder / 'spec.json').stat().st_mtime_ns == before
+    (tmp_path / 'photo.jpg').touch()
+    with pytest.raises(UserError, match='contains other files'):
+        generate(tmp_path, SPEC)
+
+
+def test_label_maps_are_those_of_the_instances_and_outlines_are_unlabeled(ade_folder):
+    for number in range(SPEC.num_train):
+        name = f'ADE_train_{number + 1:08d}'
+        image, instances = draw_image(np.random.default_rng((0, 0, number)), SPEC)
+        written = cv2.imread(str(ade_folder / 'images' / 'training' / f'{name}.jpg'))
+        assert written.shape == (48, 64, 3)
+        # JPEG removes noise and halves the color resolution; other images differ by 25 or more
+        assert np.abs(written.astype(int) - image[:48]).mean() < 12
+        labels = cv2.imread(
+            str(ade_folder / 'annotations' / 'training' / f'{name}.png'), cv2.IMREAD_UNCHANGED
+        )
+        expected = np.ones((64, 64), np.uint8)
+        for label, mask in instances:
+            expected[mask] = label + 2
+        assert labels.shape == (48, 64)
+        assert np.isin(labels, (0, *range(1, 6))).all()
+        labeled = labels > 0
+        assert np.array_equal(labels[labeled], expected[:48][labeled])
+        padded = np.pad(expected, 1, mode='edge')
+        around = [padded[y : y + 64, x : x + 64] for y in range(3) for x in range(3)]
+        assert np.array_equal(labeled, np.all([n == expected for n in around], axis=0)[:48])
+
+
+def test_mmseg_reads_label_maps_as_ade20k_or_under_names_of_their_own(ade_folder):
+    from mmseg.datasets import ADE20KDataset, BaseSegDataset
+
+    init_default_scope('mmseg')
+    pipeline = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations')]
+    common = dict(data_root=str(ade_folder), pipeline=pipeline)
+    own = dict(metainfo=dict(classes=ADE20K_CLASSES), img_suffix='.jpg', seg_map_suffix='.png')
+    for split, count in (('training', SPEC.num_train), ('validation', SPEC.num_val)):
+        prefix = dict(img_path=f'images/{split}', seg_map_path=f'annotations/{split}')
+        ade = ADE20KDataset(data_prefix=prefix, **common)
+        renamed = BaseSegDataset(data_prefix=prefix, reduce_zero_label=True, **own, **common)
+        assert len(ade) == len(renamed) == count
+        seen = set()
+        for one, other in zip(ade, renamed, strict=True):
+            assert np.array_equal(one['gt_seg_map'], other['gt_seg_map'])
+            seen |= set(np.unique(one['gt_seg_map']).tolist())
+        assert seen == {*range(len(ADE20K_CLASSES)), 255}
+
+
+def test_the_layouts_do_not_overwrite_each_other(folder, ade_folder):
+    for written, other in ((folder, generate_ade20k), (ade_folder, generate)):
+        with pytest.raises(UserError, match='a set of another seed, size or layout'):
+            other(written, SPEC)

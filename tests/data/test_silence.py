@@ -1,0 +1,171 @@
+"""Nothing of a dataset is dropped in silence, and what would teach nothing is an error."""
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Fault, Findings, Grade
+from mmeffvit.data.prepare import PrepareOptions, prepare
+from mmeffvit.errors import UserError
+from mmeffvit.registry import TRANSFORMS
+from mmeffvit.train.folder.write_config import raised
+from mmeffvit.utils.images import read_labels
+from tests.data.sets import polygon_line, write_roboflow, write_voc, write_yolo
+
+SPLITS = ('train', 'valid')
+
+
+def edit(root: Path, change) -> None:
+    for split in SPLITS:
+        path = root / split / '_annotations.coco.json'
+        content = json.loads(path.read_text())
+        for row in content['annotations']:
+            change(row)
+        path.write_text(json.dumps(content))
+
+
+def test_only_crowds_are_an_error_and_objects_on_request(tmp_path, capsys):
+    root = write_roboflow(tmp_path / 'data')
+    edit(root, lambda row: row.update(iscrowd=1))
+    with pytest.raises(UserError, match=r'crowd region .*\n?.*--crowds-are-objects'):
+        prepare(root, tmp_path / 'a', PrepareOptions())
+    data, _ = prepare(root, tmp_path / 'b', PrepareOptions(crowds_are_objects=True))
+    assert data.count('train').total() > 6
+    assert not any(item.is_crowd for item in data.objects())
+
+
+def test_difficult_objects_of_voc_are_ignored_regions_and_counted(tmp_path, capsys):
+    root = write_voc(tmp_path / 'data')
+    path = root / 'Annotations' / '0.xml'
+    path.write_text(path.read_text().replace('</name>', '</name><difficult>1</difficult>', 1))
+    prepare(root, tmp_path / 'index', PrepareOptions())
+    assert f'{faults.CROWD.what} (1)' in capsys.readouterr().out
+    rows = json.loads((tmp_path / 'index' / 'train.json').read_text())['annotations']
+    assert sum(row['iscrowd'] for row in rows) == 1
+
+
+def test_a_validation_split_without_objects_is_an_error(tmp_path):
+    root = write_yolo(tmp_path / 'data')
+    for path in (root / 'labels' / 'val').iterdir():
+        path.write_text('')
+    with pytest.raises(UserError, match='no object in any image of val'):
+        prepare(root, tmp_path / 'index', PrepareOptions())
+
+
+def test_smaller_objects_are_on_top_of_label_maps_and_a_covered_class_is_an_error(tmp_path):
+    root = write_yolo(tmp_path / 'data', line=polygon_line)
+    path = root / 'labels' / 'train' / 'train_0.txt'
+    large, small = '0 0 0 1 0 1 1 0 1\n', '1 .4 .4 .6 .4 .6 .6 .4 .6\n'
+    for text in (large + small, small + large):
+        path.write_text(text)
+        prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True))
+        labels = read_labels(tmp_path / 'index' / 'train' / '000001.png')
+        assert (labels[32, 32], labels[2, 2]) == (2, 1)
+    for other in root.rglob('*.txt'):
+        other.write_text(other.read_text().replace('3 ', '1 ', 1) if 'val' in other.name else small)
+    path.write_text(small.replace('1', '3', 1) + small)
+    with pytest.raises(UserError, match='cover every pixel of star'):
+        prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True))
+
+
+def test_limits_below_the_objects_of_an_image_are_raised():
+    settings = Config(dict(test_cfg=dict(rcnn=dict(max_per_img=100, nms_pre=1000)), num_queries=300,
+                           bbox_head=dict(max_per_img=-1))).to_dict()  # fmt: skip
+    assert raised(settings, 100) == {}
+    assert raised(settings, 420) == dict(test_cfg=dict(rcnn=dict(max_per_img=500)), num_queries=500)
+
+
+@pytest.mark.parametrize(
+    ('count', 'fault', 'grade'),
+    [
+        (1, faults.BOX_EMPTY, Grade.NOTE),
+        (10, faults.BOX_EMPTY, Grade.NOTE),
+        (11, faults.BOX_EMPTY, Grade.WARNING),
+        (51, faults.BOX_EMPTY, Grade.ERROR),
+        (50, faults.BOX_OUTSIDE, Grade.WARNING),
+        (51, faults.BOX_OUTSIDE, Grade.ERROR),
+        (1, faults.CLASS_RANGE, Grade.ERROR),
+        (1, faults.LIST_BROKEN, Grade.ERROR),
+        (10, faults.IMAGE_BROKEN, Grade.WARNING),
+        (11, faults.IMAGE_BROKEN, Grade.ERROR),
+        (900, faults.IMAGE_CUT, Grade.NOTE),
+    ],
+)
+def test_the_grade_of_a_fault_follows_from_its_share(count, fault: Fault, grade):
+    for strict in (False, True):
+        findings = Findings(num_records=1000, num_images=200, strict=strict)
+        for place in range(count):
+            findings.add(fault, place)
+        is_worse = strict and grade is Grade.WARNING
+        assert findings.grade(fault) is (Grade.ERROR if is_worse else grade)
+
+
+def test_a_few_broken_images_and_objects_are_left_out_and_training_goes_on(tmp_path, capsys):
+    root = write_yolo(tmp_path / 'data', train=60, val=5)
+    (root / 'images' / 'train' / 'train_7.png').write_bytes(b'x')
+    path = root / 'labels' / 'train' / 'train_8.txt'
+    path.write_text(path.read_text() + '0 0.9 0.5 0.6 0.2\n')
+    _, splits = prepare(root, tmp_path / 'index', PrepareOptions())
+    said = capsys.readouterr().out
+    assert splits['train'].count == 58
+    assert f'warning: {faults.IMAGE_BROKEN.what} (1)' in said
+    assert 'left out: 1 image (' in said
+    assert f'1 object ({faults.BOX_OUTSIDE.what})' in said
+    assert 'images with broken objects: 1' in said
+    assert 'train_8.txt, line' in (tmp_path / 'index' / 'faults.txt').read_text()
+    with pytest.raises(UserError, match='the dataset has errors'):
+        prepare(root, tmp_path / 'strict', PrepareOptions(strict=True))
+
+
+def test_a_jpeg_without_its_last_bytes_is_read_in_training_as_well(tmp_path, capsys):
+    root = write_voc(tmp_path / 'data')
+    path = root / 'JPEGImages' / '0.jpg'
+    whole = cv2.imread(str(path))
+    path.write_bytes(path.read_bytes()[:-20])
+    prepare(root, tmp_path / 'index', PrepareOptions())
+    assert f'note: {faults.IMAGE_CUT.what} (1)' in capsys.readouterr().out
+    init_default_scope('mmdet')
+    load = TRANSFORMS.build(dict(type='mmeffvit.LoadCutImage'))
+    image = load(dict(img_path=str(path)))['img']
+    assert image.shape == whole.shape
+    assert (image[:40] == whole[:40]).all()
+    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
+    with pytest.raises(UserError, match=faults.IMAGE_BROKEN.what):
+        prepare(root, tmp_path / 'index', PrepareOptions())
+
+
+def test_spellings_and_missing_values_are_completed_and_noted(tmp_path, capsys):
+    import unicodedata
+
+    root = write_roboflow(tmp_path / 'data')
+    path = root / 'train' / '_annotations.coco.json'
+    content = json.loads(path.read_text())
+    names = {0: 'caf\u00e9.png', 1: 'a%20b.png', 2: 'x\\c.png', 3: 'D.JPG'}
+    files = {0: unicodedata.normalize('NFD', 'caf\u00e9.png'), 1: 'a b.png', 2: 'c.png', 3: 'd.png'}
+    for record in content['images']:
+        number = record['id']
+        if number in names:
+            old = root / 'train' / record['file_name']
+            old.rename(old.with_name(files[number]))
+            record['file_name'] = names[number]
+        record.update(height=-1 if number else 0, width=None)
+    for row in content['annotations']:
+        for key in ('id', 'bbox', 'area'):
+            del row[key]
+    path.write_text(json.dumps(content))
+    data, splits = prepare(root, tmp_path / 'index', PrepareOptions())
+    assert splits['train'].count == 6
+    counts = data.findings.counts
+    assert counts[faults.FILLED] == 4
+    assert counts[faults.NAME_SPELLED] >= 3
+    assert not data.findings.faults
+    true = write_roboflow(tmp_path / 'true')
+    sound, _ = prepare(true, tmp_path / 'other', PrepareOptions())
+    boxes = [sorted(i.box for i in each.objects('train')) for each in (data, sound)]
+    assert np.allclose(*boxes)

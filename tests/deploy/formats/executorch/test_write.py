@@ -1,0 +1,92 @@
+"""ExecuTorch programs, run by its runtime."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mmeffvit.deploy.agreement import largest_error
+from mmeffvit.deploy.formats.executorch.write import DECOMPOSITIONS, to_executorch
+from mmeffvit.deploy.formats.fixed_size import RESIZES, calls, export_fixed
+from mmeffvit.deploy.graphs.raw import before_nms
+from mmeffvit.deploy.runtime.sessions import open_executorch
+from mmeffvit.errors import UserError
+from tests.deploy import tiny
+
+# first, like long tests: its compiler is a subprocess, see _no_handler_of_ended_children
+pytestmark = pytest.mark.slow
+
+
+def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
+    pytest.importorskip('executorch')
+    graph = tiny.graph({**tiny.SWIFTFORMER, 'out_indices': (0,)})
+    out = tmp_path / 'model.pte'
+    delegation = to_executorch(graph, tiny.images(), out)
+    assert [path.name for path in tmp_path.iterdir()] == ['model.pte']
+    assert delegation.share > 0.7
+    assert 'conv' not in ' '.join(delegation.portable_names)
+    images = tiny.images().flip(3)  # not the image that the export was checked on
+    with torch.no_grad():
+        expected = graph(images)
+    permuted = images.contiguous(memory_format=torch.channels_last)  # other strides
+    for given in (images, permuted):
+        found = open_executorch(out).run(given.numpy())
+        for one, other in zip(expected, found.values(), strict=True):
+            assert largest_error(one.numpy(), other) < 1e-4
+    with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\)'):
+        open_executorch(out).run(np.zeros((1, 3, 32, 32), np.float32))
+
+
+class Parts(nn.Module):
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        first, second = images.split((1, 2), dim=1)
+        same = F.interpolate(second, (64, 96), mode='bilinear', align_corners=True)
+        half = F.interpolate(first, (32, 48), mode='bilinear')
+        return same * 2, half
+
+
+def test_rewritten_programs_give_the_same_without_splits_and_idle_resizes():
+    program = export_fixed(Parts(), tiny.images(), 'a test')
+    program = program.run_decompositions(DECOMPOSITIONS)
+    targets = [node.target for node in calls(program)]
+    assert not set(DECOMPOSITIONS).intersection(targets)
+    assert sum(target in RESIZES for target in targets) == 1  # the other did not change the size
+    for one, other in zip(program.module()(tiny.images()), Parts()(tiny.images()), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+class Selecting(nn.Module):
+    output_names = ('boxes', 'scores', 'labels')
+
+
+class Suppressed(Selecting):
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        return self.results(images, images.shape[2:])
+
+    def results(self, images: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return self.suppress(*self.candidates(images, size), size)
+
+    def candidates(self, images: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        boxes = images.flatten(1)[:, :40].view(-1, 10, 4)
+        return boxes, boxes[..., 0], boxes[..., 1]
+
+    def suppress(
+        self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
+    ) -> tuple[Tensor, ...]:
+        return (torch.ops.mmeffvit.nms_mask(boxes, scores, 0.5, 5),)
+
+
+def test_nms_is_rejected_with_a_message_and_can_be_disabled():
+    pytest.importorskip('mmcv')
+    import mmeffvit.deploy.graphs.ops  # noqa: F401
+
+    with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):
+        export_fixed(Suppressed(), tiny.images(), 'ExecuTorch')
+    candidates = before_nms(Suppressed())
+    boxes, scores, _ = export_fixed(candidates, tiny.images(), 'a test').module()(tiny.images())
+    assert torch.equal(scores, boxes[..., 0])
+    with pytest.raises(UserError, match='Selecting selects regions'):
+        before_nms(Selecting())
+    backbone = tiny.graph()
+    assert before_nms(backbone) is backbone

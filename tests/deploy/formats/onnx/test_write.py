@@ -1,0 +1,232 @@
+"""Exported models give the outputs of the models of mmdet and mmseg."""
+
+import copy
+import json
+from functools import partial
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from mmeffvit.deploy.compare import Error, check_agreement, compare, expect_maps
+from mmeffvit.deploy.formats.onnx.write import (
+    ExportOptions,
+    all_nodes,
+    export_backbone,
+    export_graph,
+    trace,
+)
+from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.graphs.any_size import any_size
+from mmeffvit.deploy.graphs.base import Graph, Preprocessing
+from mmeffvit.deploy.graphs.plain import BackboneGraph
+from mmeffvit.deploy.runtime.sessions import open_onnx
+from mmeffvit.errors import UserError
+from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention, TalkingHeadsAttention
+from mmeffvit.models.mobilevitv2.backbone import MobileViTv2Block
+from mmeffvit.registry import MODELS
+from tests.deploy import models, tiny
+from tests.models.parity import randomized
+from tests.variants import sampled
+
+DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
+FAMILIES = {
+    'SwiftFormer': dict(arch=dict(channels=(8, 16, 24, 32), depths=(1, 1, 1, 1))),
+    'SHViT': dict(arch=dict(channels=(32, 48, 64), depths=(1, 1, 1), attended=(0, 16, 16))),
+    'MobileViTv2': dict(arch='050', out_indices=(2,)),
+    'EfficientFormerV2': dict(arch='s0', out_indices=(1, 2)),
+    'DeiT': dict(arch=dict(channels=16, heads=2, depths=(1,) * 4), out_indices=(1, 3)),
+    'PVTv2': dict(arch=dict(channels=(8, 8, 20, 16), depths=(1,) * 4, expansions=(2,) * 4)),
+}
+
+
+class Normed(Graph):
+    task, output_names = 'features', ('normed',)
+
+    def results(self, x: torch.Tensor, size: tuple[int, int]) -> tuple[torch.Tensor, ...]:
+        return (self.network(x.repeat(1, 2, 1, 1)),)
+
+
+def sample_of(config_name: str) -> object:
+    if models.load(config_name).default_scope == 'mmdet':
+        from mmdet.structures import DetDataSample
+
+        return DetDataSample()
+    from mmseg.structures import SegDataSample
+
+    return SegDataSample()
+
+
+def assert_agrees(errors: list[Error]) -> None:
+    assert errors
+    assert all(error.agrees for error in errors), '; '.join(map(str, errors))
+
+
+@pytest.mark.parametrize(
+    'config_name',
+    sampled(
+        sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}),
+        ('rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', 'light_swiftformer_xs',
+         'deeplabv3_mobilevitv2_050_ade20k'),
+    ),
+)  # fmt: skip
+def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name):
+    model = models.tiny(config_name)
+    path = models.file_for_one_size(config_name)
+    images = models.smooth_image(models.SIZE)
+    found = open_onnx(path).run(images)
+    if 'label_map' in found:
+        assert len(np.unique(found['label_map'])) > 1
+    else:
+        assert (found['scores'][:, :5] > found['scores'][:, 5:10]).all()  # something is found
+        assert len(np.unique(found['labels'])) > 2
+    assert_agrees(models.errors_on(path, model, [images], sample_of(config_name)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'config_name',
+    [DETECTOR, SEGMENTOR, pytest.param('ssdlite_mobilevitv2_050', marks=pytest.mark.variant)],
+)
+def test_a_file_for_any_size_gives_the_results_of_the_original(config_name):
+    model = models.tiny(config_name)
+    batches = [
+        models.smooth_image((96, 128)),
+        models.smooth_image((131, 75), batch=2),
+        models.smooth_image((33, 64)),
+    ]
+    path = models.file_for_any_size(config_name)
+    assert_agrees(models.errors_on(path, model, batches, sample_of(config_name)))
+
+
+def test_a_file_has_standard_operators_and_describes_itself():
+    model = onnx.load(models.file_for_any_size(DETECTOR))
+    assert {node.domain for node in all_nodes(model)} == {''}
+    assert not model.functions
+    assert [value.name for value in model.graph.output] == ['boxes', 'scores', 'labels']
+    sides = model.graph.input[0].type.tensor_type.shape.dim
+    assert [side.dim_param or side.dim_value for side in sides] == ['batch', 3, 'height', 'width']
+    said = {item.key: item.value for item in model.metadata_props}
+    assert said['task'] == 'detection'
+    assert json.loads(said['classes']) == list(models.CLASSES)
+    assert json.loads(said['mean']) == pytest.approx([123.675, 116.28, 103.53])
+    assert json.loads(said['resize'])['scale'] == [1333, 800]
+    assert said['config'] == 'retinanet_swiftformer_l1.py'
+    assert float(said['score_threshold']) == 0.05
+    assert said['size_divisor'] == '32'
+    assert '/work/' not in str(model.graph)  # nor the path it was written from
+
+
+def test_an_empty_entry_has_no_score_label_or_box():
+    found = open_onnx(models.file_for_any_size(DETECTOR)).run(np.zeros((1, 3, 64, 64), np.float32))
+    empty = found['scores'] == 0
+    assert (found['labels'][empty] == -1).all()
+    assert (found['boxes'][empty] == 0).all()
+    assert (found['labels'][~empty] >= 0).all()
+
+
+@pytest.mark.parametrize('family', sampled(sorted(FAMILIES), ('DeiT', 'EfficientFormerV2')))
+def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
+    torch.manual_seed(0)
+    backbone = randomized(MODELS.build(dict(type=family, **FAMILIES[family])))
+    path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
+    images = models.smooth_image((65, 96))
+    names = [f'stride_{stride}' for stride in backbone.strides]
+    if family == 'DeiT':  # of one stride
+        names = ['stride_16_stage_1', 'stride_16_stage_3']
+    assert list(open_onnx(path).run(images)) == names
+    expect = partial(expect_maps, BackboneGraph(backbone), backbone)
+    assert_agrees(compare(open_onnx(path).run, expect, [images]))
+
+
+@pytest.mark.variant
+def test_matrices_of_position_biases_are_resized_to_any_size(tmp_path):
+    arch = dict(type='EfficientFormerV2', arch='s0', out_indices=(2,), resize_matrix=True)
+    backbone = randomized(MODELS.build(arch))
+    path = export_backbone(backbone, tmp_path / 'maps.onnx', batch=1)
+    expect = partial(expect_maps, BackboneGraph(backbone), backbone)
+    batches = [models.smooth_image((65, 96)), models.smooth_image((128, 64))]
+    assert_agrees(compare(open_onnx(path).run, expect, batches))
+
+
+@pytest.mark.parametrize('family', sampled(FAMILIES, ('SHViT', 'EfficientFormerV2')))
+def test_a_backbone_with_a_fixed_size_has_no_superfluous_steps(family, tmp_path):
+    backbone = MODELS.build(dict(type=family, **FAMILIES[family]))
+    path = export_backbone(
+        backbone, tmp_path / 'maps.onnx', (64, 96), batch=1, preprocessing=Preprocessing()
+    )
+    nodes = list(all_nodes(onnx.load(path)))
+    names = [node.op_type for node in nodes]
+    assert not {'Sub', 'Div'} & set(names)  # nothing to normalize
+    # even maps are unchanged; only EfficientFormerV2 resizes, directly from
+    # the sum of two convolution-like steps
+    assert ('Resize' in names) == (family == 'EfficientFormerV2')
+    maker = {output: node for node in nodes for output in node.output}
+    for node in nodes:
+        if node.op_type == 'Resize':
+            terms = [maker[name].op_type for name in maker[node.input[0]].input]
+            assert sorted(terms) == ['Conv', 'MaxPool']
+
+
+@pytest.mark.parametrize('size', [(4, 6), (7, 5)])
+@pytest.mark.parametrize(
+    'layer',
+    [
+        LocalGlobalAttention(12, 16, 32, TalkingHeadsAttention(4, (4, 3)), stride=2),
+        MobileViTv2Block(12, 16, 1, restore_size=True),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_module_rewritten_for_export_gives_the_same_output(layer, size):
+    layer = fuse(randomized(layer.double()))
+    x = torch.randn(2, 12, *size, dtype=torch.float64)
+    form = any_size(copy.deepcopy(layer))
+    assert type(form) is not type(layer)
+    torch.testing.assert_close(form(x), layer(x), rtol=1e-9, atol=1e-12)
+    for parameter in form.parameters():
+        torch.nn.init.zeros_(parameter)
+    assert form(torch.zeros_like(x)).isfinite().all()
+
+
+@pytest.mark.parametrize('factors', [True, False])
+def test_a_group_norm_is_exported_with_its_weights(factors, tmp_path):
+    norm = torch.nn.GroupNorm(2, 6, affine=factors)
+    if factors:
+        torch.nn.init.normal_(norm.weight)
+        torch.nn.init.normal_(norm.bias)
+    path = export_graph(Normed(norm, Preprocessing()), tmp_path / 'norm.onnx')
+    images = models.smooth_image((33, 40), batch=2)
+    (found,) = open_onnx(path).run(images).values()
+    expected = norm(torch.from_numpy(images).repeat(1, 2, 1, 1)).detach().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    kinds = [node.op_type for node in all_nodes(onnx.load(path))]
+    assert [kinds.count(kind) for kind in ('Mul', 'Add', 'CastLike')] == [factors, factors, 0]
+
+
+def test_a_file_with_a_changed_weight_is_detected(tmp_path):
+    config_name = DETECTOR
+    model = models.tiny(config_name)
+    changed = onnx.load(models.file_for_any_size(config_name))
+    for tensor in changed.graph.initializer:
+        if len(tensor.dims) == 4:
+            values = onnx.numpy_helper.to_array(tensor) * 1.02
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    onnx.save(changed, tmp_path / 'changed.onnx')
+    errors = models.errors_on(
+        tmp_path / 'changed.onnx', model, [models.smooth_image(models.SIZE)], sample_of(config_name)
+    )
+    with pytest.raises(UserError, match='nothing was written'):
+        check_agreement(errors, 'image.jpg')
+
+
+def test_a_model_without_a_graph_is_rejected_with_the_heads_that_have_one():
+    with pytest.raises(UserError, match='RetinaHead'):
+        make_graph(torch.nn.Linear(1, 1))
+
+
+def test_an_old_torch_is_named(monkeypatch):
+    monkeypatch.setattr(torch.export, 'export', lambda graph, args, dynamic_shapes=None: None)
+    with pytest.raises(UserError, match=r'torch 2\S+ cannot export: .* 2.11 has it'):
+        trace(tiny.graph(), ExportOptions(tiny.SIZE))

@@ -1,0 +1,177 @@
+"""Files of every format agree with the original model, or are not written."""
+
+import json
+import re
+import sys
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mmeffvit.deploy.compare import HALF, Limits, expect_maps
+from mmeffvit.deploy.export import ToolOptions, check_options, export_model
+from mmeffvit.deploy.formats import table as formats
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
+from mmeffvit.deploy.formats.table import FORMATS, write
+from mmeffvit.errors import UserError
+from tests.conftest import run_command
+from tests.deploy import models, tiny
+from tests.variants import sampled
+
+DETECTOR = 'retinanet_swiftformer_l1'
+PACKAGES = {
+    '.onnx': 'onnxruntime',
+    '.xml': 'openvino',
+    '.pte': 'executorch',
+    '.mlpackage': 'coremltools',
+    '.tflite': 'litert_torch',
+    '.param': 'pnnx',
+}
+SIZES = ExportOptions(shape=tiny.SIZE, batch=1)
+
+
+@pytest.fixture(scope='module')
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """72 x 96 pixels of smooth noise."""
+    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    path = tmp_path_factory.mktemp('picture') / 'noise.png'
+    cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
+    return path
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Config and checkpoint of the tiny detector, as written by a run."""
+    folder = tmp_path_factory.mktemp('run')
+    config = models.config_of(DETECTOR)
+    config.test_dataloader.dataset.metainfo = dict(classes=models.CLASSES)
+    config.test_pipeline = None
+    config.dump(folder / 'tiny.py')
+    model = models.tiny(DETECTOR)
+    meta = dict(dataset_meta=dict(classes=models.CLASSES))
+    torch.save(dict(state_dict=model.state_dict(), meta=meta), folder / 'tiny.pth')
+    return folder / 'tiny.py', folder / 'tiny.pth'
+
+
+def test_the_command_writes_one_file_and_reports_its_errors(trained, picture, tmp_path):
+    out = tmp_path / 'model.onnx'
+    shape = ('--shape', 96, 128, '--image', picture)
+    done = run_command('export', *trained, out, '--backbone-only', *shape)
+    assert done.returncode == 0, done.stdout
+    assert 'stride_8 (batch, 24, 12, 16)' in done.stdout
+    assert 'stride_8: relative error' in done.stdout
+    assert 'Warning' not in done.stdout
+    assert len(done.stdout.splitlines()) < 20
+    assert [path.name for path in tmp_path.iterdir()] == ['model.onnx']
+
+
+def changed_copy(backbone: nn.Module) -> nn.Module:
+    """Scale one weight, so that the exported weights differ from the original ones."""
+    other = tiny.build(tiny.SWIFTFORMER)
+    other.load_state_dict(backbone.state_dict())
+    with torch.no_grad():
+        next(other.stem.parameters()).mul_(1.05)
+    return other.eval()
+
+
+@pytest.mark.parametrize('ending', sampled(FORMATS, ['.onnx']))
+def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(ending, tmp_path):
+    pytest.importorskip(PACKAGES[ending])
+    graph, original = tiny.graph(), tiny.build(tiny.SWIFTFORMER).eval()
+    out = tmp_path / f'model{ending}'
+    with pytest.raises(UserError, match=r'disagrees with the original, so nothing was written'):
+        write(graph, out, SIZES, expect=partial(expect_maps, graph, changed_copy(original)))
+    assert list(tmp_path.iterdir()) == []
+    said = str(write(graph, out, SIZES, expect=partial(expect_maps, graph, original)))
+    assert 'stride_4: relative error' in said
+    assert out.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_candidates_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
+    pytest.importorskip('executorch')
+    options = ToolOptions(shape=(96, 128), image=picture)
+    said = str(export_model(*map(str, trained), tmp_path / 'model.pte', options))
+    assert 'its boxes are candidates before NMS' in said
+    assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
+
+
+def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
+    for package in ('pnnx', 'ncnn'):
+        pytest.importorskip(package)
+    options = ToolOptions(shape=(96, 128), image=picture)
+    out = tmp_path / 'model.param'
+    said = str(export_model(*map(str, trained), out, options))
+    assert 'it returns the boxes of all priors, before NMS' in said
+    assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
+    metadata = json.loads((tmp_path / 'model.json').read_text())
+    assert json.loads(metadata['classes']) == list(models.CLASSES)
+    assert 0 < float(metadata['iou_threshold']) < 1
+    check_options(out, options)  # it may be written again
+    out.unlink()
+    with pytest.raises(UserError, match=r'model\.bin would be overwritten with .*model\.param'):
+        check_options(out, options)
+
+
+@pytest.mark.variant
+def test_half_precision_has_limits_of_its_own(tmp_path):
+    pytest.importorskip('openvino')
+    said = str(write(tiny.graph(), tmp_path / 'model.xml', SIZES, half=True))
+    assert f'(limit {HALF.maps:.3g})' in said
+
+
+def test_without_an_image_one_of_the_config_is_used(trained, picture, tmp_path, log):
+    data = ('test_dataloader.dataset.data_root', 'test_dataloader.dataset.data_prefix')
+    for root, found in ((picture.parent, True), (tmp_path, False)):
+        given = dict(zip(data, (str(root), dict(img='')), strict=True))
+        options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, cfg_options=given)
+        call = partial(export_model, *map(str, trained), tmp_path / 'model.onnx', options)
+        if found:
+            assert f'largest errors on {picture}' in str(call())
+        else:
+            assert re.search(r'largest errors on \S+grace_hopper.jpg', str(call()))
+            assert f'no test images in {tmp_path}' in log.text
+
+
+def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
+    trained, picture, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(formats, 'FLOAT', Limits(maps=1e-12))
+    out = tmp_path / 'out' / 'model.onnx'
+    options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, image=picture)
+    with pytest.raises(UserError, match=r'disagrees.*nothing was written'):
+        export_model(*map(str, trained), out, options)
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ('name', 'options', 'complaint'),
+    [
+        ('model.txt', {}, "'.txt'"),
+        ('model.onnx', dict(shape=(16, 64)), '32 pixels'),
+        ('model.onnx', dict(batch=0), 'must be at least 1'),
+        ('model.onnx', dict(opset=9), '18 to 23'),
+        ('model.onnx', dict(image=Path('nowhere.jpg')), 'does not exist'),
+        ('model.onnx', dict(half=True), 'float32 only'),
+        ('model.pte', {}, '--shape HEIGHT WIDTH'),
+        ('model.pte', dict(shape=(64, 64), batch=2), 'batch size 1, not 2'),
+    ],
+)
+def test_a_wrong_argument_is_named_before_the_model_is_built(name, options, complaint):
+    with pytest.raises(UserError, match=re.escape(complaint)):
+        check_options(Path(name), ToolOptions(**options))
+
+
+@pytest.mark.parametrize('ending', FORMATS)
+def test_a_missing_package_is_reported_with_a_fix(monkeypatch, ending):
+    package = PACKAGES[ending]
+    for name in [n for n in sys.modules if n.partition('.')[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf'Writing {ending} needs {package}.*pip install .*\['):
+        check_options(Path(f'model{ending}'), ToolOptions(shape=tiny.SIZE))

@@ -1,0 +1,332 @@
+"""What every runtime gives: measured in rounds, compared with the model, the fastest written."""
+
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from mmeffvit.deploy.agreement import signal_to_noise
+from mmeffvit.deploy.compare import expect_graph, run_graph
+from mmeffvit.deploy.export import Source, ToolOptions
+from mmeffvit.deploy.formats import table as formats
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
+from mmeffvit.deploy.formats.table import FORMATS, noise_image
+from mmeffvit.deploy.graphs import make_graph
+from mmeffvit.deploy.int8.trials import MINIMA
+from mmeffvit.deploy.profile import rounds
+from mmeffvit.deploy.profile.layers import parse_trace
+from mmeffvit.deploy.profile.report import Profile
+from mmeffvit.deploy.profile.rounds import working
+from mmeffvit.deploy.profile.run import (
+    ProfileOptions,
+    profile_file,
+    profile_source,
+    thread_counts,
+    write_best,
+)
+from mmeffvit.deploy.profile.worker import Job
+from mmeffvit.deploy.runtime.sessions import open_model
+from mmeffvit.errors import UserError
+from tests.conftest import ROOT, run_command_here
+from tests.deploy import models, tiny
+
+for package in ('onnx', 'onnxruntime', 'openvino', 'nncf', 'pnnx', 'ncnn'):
+    pytest.importorskip(package)
+
+SIZES = ExportOptions(tiny.SIZE, 1)
+CONFIG = {**tiny.SWIFTFORMER, 'out_indices': (0,)}
+FAST = ProfileOptions(formats=('.onnx', '.xml', '.param'), threads=(1,), seconds=0.05)
+
+
+@pytest.fixture(scope='module')
+def source() -> Source:
+    graph = tiny.graph(CONFIG)
+    image = ('noise', noise_image(tiny.SIZE))
+    return Source(graph, dict(note='kept'), partial(expect_graph, graph), image)
+
+
+@pytest.fixture(scope='module')
+def pictures(tmp_path_factory) -> Path:
+    """Six images of smooth noise."""
+    folder = tmp_path_factory.mktemp('images')
+    generator = np.random.default_rng(0)
+    for index in range(6):
+        coarse = generator.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        picture = cv2.resize(coarse, tiny.SIZE[::-1], interpolation=cv2.INTER_CUBIC)
+        cv2.imwrite(str(folder / f'{index}.png'), picture)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def profiled(source, pictures, tmp_path_factory) -> Profile:
+    folder = tmp_path_factory.mktemp('profiled')
+    return profile_source('tiny', source, SIZES, folder, replace(FAST, images=pictures))
+
+
+@pytest.fixture(scope='module')
+def onnx_file(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp('exported') / 'tiny.onnx'
+    return export_graph(tiny.graph(CONFIG), out, SIZES)
+
+
+def any_size(path: Path) -> Path:
+    """A mean over images of any size."""
+    onnx = pytest.importorskip('onnx')
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, *sides))
+        for name, sides in (('images', ('height', 'width')), ('means', (1, 1)))
+    ]
+    node = onnx.helper.make_node('GlobalAveragePool', ['images'], ['means'])
+    graph = onnx.helper.make_graph([node], 'means', ends[:1], ends[1:])
+    opset = [onnx.helper.make_opsetid('', 20)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10), path)
+    return path
+
+
+def files(profile: Profile) -> set[tuple[str, str]]:
+    return {(each.candidate.runtime, each.candidate.precision) for each in profile.measured}
+
+
+def test_every_runtime_and_precision_is_measured_or_the_reason_is_given(profiled):
+    floats = {(runtime, 'float32') for runtime in ('ONNX Runtime', 'OpenVINO', 'ncnn')}
+    int8 = {(runtime, 'int8') for runtime in ('ONNX Runtime', 'OpenVINO')}
+    assert floats | int8 <= files(profiled)
+    absent = {(each.runtime, each.precision): each.state for each in profiled.absent}
+    for runtime in ('OpenVINO', 'ncnn'):  # it depends on the CPU
+        half = (runtime, 'float16')
+        assert half in files(profiled) or absent.pop(half) == 'stored only'
+    assert not absent
+    assert all(each.candidate.agreement for each in profiled.measured)
+
+
+def test_the_fastest_is_the_best_and_times_and_memory_are_plausible(profiled):
+    medians = [each.timing.median for each in profiled.measured]
+    assert profiled.best.timing.median == min(medians)
+    assert profiled.best not in profiled.close
+    for each in profiled.close:
+        assert each.timing.spread[0] < profiled.best.timing.spread[1]
+    for each in profiled.measured:
+        low, high = each.timing.spread
+        assert 0 < low <= each.timing.median <= high
+        assert 0 < each.timing.memory.added < each.timing.memory.peak < 2**30
+
+
+def test_shares_of_layers_and_of_operators_add_up(profiled):
+    times = profiled.layers
+    assert times.total == pytest.approx(sum(seconds for *_, seconds in times.kinds()))
+    assert sum(number for _, number, _ in times.kinds()) == len(times.layers)
+    # timing them takes time between the layers, not in them
+    assert 0 < times.total <= 1.2 * times.seconds
+    assert any(layer.name.startswith('stages.0.blocks.0.') for layer in times.layers)
+
+
+def test_the_best_file_is_written_and_agrees(profiled, source, tmp_path):
+    out = write_best(profiled, tmp_path / 'best')
+    path = profiled.best.candidate.path
+    assert out == tmp_path / f'best{path.suffix}'
+    names = sorted(f'best{suffix}' for suffix in (path.suffix, *FORMATS[path.suffix].companions))
+    assert sorted(item.name for item in tmp_path.iterdir()) == names
+    images = tiny.images().numpy()
+    expected, found = run_graph(source.graph, images), open_model(out).run(images)
+    assert min(signal_to_noise([expected[k]], [found[k]]) for k in expected) > 15
+    assert write_best(profiled, out) == out  # again, over itself
+    other = next(suffix for suffix in FAST.formats if suffix != path.suffix)
+    with pytest.raises(UserError, match=rf'leave the suffix out, .* --formats \{other}'):
+        write_best(profiled, tmp_path / f'best{other}')
+    with pytest.raises(UserError, match='is the model itself'):
+        write_best(profiled, path)
+
+
+def test_a_file_that_disagrees_is_rejected_and_never_chosen(source, tmp_path, monkeypatch):
+    wrong = tiny.build(CONFIG)
+    with torch.no_grad():
+        next(wrong.parameters()).mul_(2.0)
+    write_part = formats.write_part
+
+    def write_wrong(graph, path, *arguments, **options):
+        written = type(graph)(wrong).eval() if path.suffix == '.xml' else graph
+        return write_part(written, path, *arguments, **options)
+
+    monkeypatch.setattr(formats, 'write_part', write_wrong)
+    options = replace(FAST, formats=('.onnx', '.xml'))
+    found = profile_source('tiny', source, SIZES, tmp_path, options)
+    assert files(found) == {('ONNX Runtime', 'float32')}
+    rejected = [each for each in found.absent if each.state == 'rejected']
+    assert {(each.runtime, each.precision) for each in rejected} == {
+        ('OpenVINO', 'float32'), ('OpenVINO', 'float16'),
+    }  # fmt: skip
+    assert 'stride_4: relative error' in rejected[0].reason
+    assert 'OpenVINO float32: rejected: ' in str(found)
+
+
+def test_a_missing_runtime_is_listed_with_its_cure_and_int8_needs_images(
+    onnx_file, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, 'openvino', None)
+    found = profile_file(onnx_file, tmp_path, options=FAST)
+    assert files(found) == {('ONNX Runtime', 'float32')}
+    absent = {(each.runtime, each.precision): each for each in found.absent}
+    openvino, int8 = absent['OpenVINO', 'float32'], absent['ONNX Runtime', 'int8']
+    assert openvino.state == 'not installed'
+    assert f"pip install -e '{ROOT}[openvino]'" in openvino.reason
+    assert int8.state == 'not measured'
+    assert '--images FOLDER' in int8.reason
+
+
+@pytest.mark.parametrize('suffix', ['.param', '.tflite'])
+def test_what_remains_for_the_application_counts(suffix, pictures, tmp_path, monkeypatch):
+    pytest.importorskip('mmseg')
+    if suffix == '.tflite':
+        pytest.importorskip('litert_torch')
+        # random logits have little signal
+        monkeypatch.setitem(MINIMA, 'signal-to-noise ratio, dB', 0.0)
+    graph = make_graph(models.tiny('segformer_swiftformer_xs_ade20k'))
+    image = ('noise', noise_image(tiny.SIZE))
+    source = Source(graph, {}, partial(expect_graph, graph), image)
+    options = replace(FAST, formats=(suffix,), images=pictures)
+    label_maps = []
+
+    def quarter_of_a_second(run, *_):  # of the steps alone: files run in other processes
+        label_maps.append(run()['label_map'])
+        return [0.25]
+
+    monkeypatch.setattr(rounds, 'timed', quarter_of_a_second)
+    found = profile_source('segformer', source, SIZES, tmp_path, options)
+    assert {each.shape for each in label_maps} == {(1, *tiny.SIZE)}
+    precisions = {each.candidate.precision for each in found.measured}
+    assert precisions >= ({'float32', 'int8'} if suffix == '.tflite' else {'float32'})
+    for each in found.measured:
+        assert each.timing.last_steps == 0.25
+        assert all(seconds > 0.25 for seconds in each.timing.seconds)
+    assert found.layers is None
+    assert 'only ONNX Runtime and OpenVINO on a CPU measure it' in str(found)
+
+
+def test_an_exported_file_is_profiled_drawn_and_its_fastest_form_written(onnx_file, tmp_path):
+    out = {name: tmp_path / 'out' / name for name in ('numbers.json', 'picture.png', 'best')}
+    result = run_command_here(
+        'profile', onnx_file, '--threads', 1, '--seconds', 0.05, '--json', out['numbers.json'],
+        '--out', out['picture.png'], '--write', out['best'],
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout
+    said = json.loads(out['numbers.json'].read_text())
+    runtimes = {row['runtime'] for row in said['measured']}
+    assert runtimes == {'ONNX Runtime', 'OpenVINO'}
+    assert said['layers']['total_seconds'] == pytest.approx(
+        sum(layer['seconds'] for layer in said['layers']['layers'])
+    )
+    assert f'fastest that agrees: {said["best"]}' in result.stdout
+    assert 'ExecuTorch float32: not measured: an exported file' in result.stdout
+    picture = cv2.imread(str(out['picture.png']))
+    assert picture.shape[1] == 1040
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
+    written = [path for path in out['best'].parent.glob('best.*') if path.suffix in FORMATS]
+    images = tiny.images().numpy()
+    expected, found = (open_model(path).run(images) for path in (onnx_file, *written))
+    assert min(signal_to_noise([expected[k]], [found[k]]) for k in expected) > 40
+
+
+def test_a_quantized_file_is_measured_as_it_is(profiled, tmp_path):
+    path = next(
+        each.candidate.path for each in profiled.measured
+        if each.candidate.path.suffix == '.onnx' and each.candidate.precision == 'int8'
+    )  # fmt: skip
+    found = profile_file(path, tmp_path, options=FAST)
+    assert files(found) == {('ONNX Runtime', 'int8')}
+    assert 'OpenVINO float32: not measured' in str(found)
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['none.onnx'], "'none.onnx' does not exist"),
+        (['none.py'], "config 'none.py' does not exist"),
+        (['none.mlpackage'], 'runs on macOS only'),
+        (['none.onnx', 'epoch_12.pth'], 'there is no checkpoint'),
+        (['ANY', '--threads', '1'], 'give --shape HEIGHT WIDTH'),
+        (['FILE', '--threads', '0'], '--threads is 0; it must be at least 1'),
+        (['FILE', '--threads', '1', '2', '--clock', 'processor'], 'give --threads 1'),
+        (['FILE', '--seconds', '0'], '--seconds is 0'),
+        (['FILE', '--images', 'nowhere'], "--images 'nowhere' is not a folder"),
+        (['FILE', '--shape', '32', '64'], 'the file takes images of (64, 96)'),
+        (['FILE', '--out', 'picture.jpg'], "--out 'picture.jpg' must end in .png"),
+        (['FILE', '--write', 'best.pth'], 'leave the suffix out'),
+        (['FILE', '--formats', '.tflite'], 'nothing can be measured'),
+    ],
+)
+def test_bad_input_ends_in_one_message(arguments, words, onnx_file):
+    files = dict(FILE=str(onnx_file), ANY=str(any_size(onnx_file.with_name('any.onnx'))))
+    given = [files.get(each, each) for each in arguments]
+    result = run_command_here('profile', *given)
+    assert result.returncode == 2, result.stdout
+    (message,) = [line for line in result.stdout.splitlines() if line.startswith('error: ')]
+    assert words in message
+
+
+def test_a_process_that_fails_says_why(onnx_file, tmp_path):
+    path, images = tmp_path / 'model.onnx', tmp_path / 'images.npy'
+    path.write_bytes(b'no model')
+    np.save(images, tiny.images().numpy())
+    with (
+        pytest.raises(UserError, match=r'model\.onnx cannot be read as a model'),
+        working(Job(path, images, 1)),
+    ):
+        pass
+    with working(Job(onnx_file, images, 1)) as worker:
+        assert len(worker.ask(0.01)) >= 1
+        worker.process.kill()
+        with pytest.raises(UserError, match='its process ended with code -9'):
+            worker.ask(0.01)
+
+
+def test_a_process_that_ends_within_its_answer_is_reported(monkeypatch, onnx_file, tmp_path):
+    images = tmp_path / 'images.npy'
+    np.save(images, tiny.images().numpy())
+    beginning = 'import os, pickle; os.write(1, pickle.dumps("x" * 99)[:50])'
+    monkeypatch.setattr(rounds, 'PROGRAM', beginning)
+    with (
+        pytest.raises(UserError, match='its process ended with code 0'),
+        working(Job(onnx_file, images, 1)),
+    ):
+        pass
+
+
+def test_events_of_a_trace_are_summed_per_run_and_named_after_modules():
+    def event(name: str, ts: int, dur: int, kind: str = '') -> dict:
+        cat = 'Node' if kind else 'Session'
+        return dict(cat=cat, name=name, ts=ts, dur=dur, args=dict(op_name=kind))
+
+    events = []
+    for start in (0, 100, 200, 300):
+        events += [
+            event('model_run', start, 50),
+            event('conv2d_nchwc_kernel_time', start + 1, 20, 'Conv'),
+            event('loop/add_kernel_time', start + 25, 3, 'Add'),
+            event('loop/add_kernel_time', start + 30, 4, 'Add'),  # the second pass of a loop
+            event('loop_kernel_time', start + 24, 12, 'Loop'),
+            event('after_kernel_time', start + 36, 2, 'Add'),
+        ]
+    whole, runs = parse_trace(events, {'conv2d': 'stem/conv2d'})
+    assert whole == [50e-6, 50e-6]  # after two to warm up
+    for run in runs:
+        assert run == pytest.approx({
+            ('stem/conv2d', 'Conv'): 20e-6, ('loop', 'Loop'): 5e-6, ('loop/add', 'Add'): 7e-6,
+            ('after', 'Add'): 2e-6,
+        })  # fmt: skip
+
+
+def test_threads_are_powers_of_two_up_to_all_cores():
+    assert [thread_counts(cores) for cores in (1, 2, 6, 8)] == [
+        (1,), (1, 2), (1, 2, 4, 6), (1, 2, 4, 8),
+    ]  # fmt: skip
+
+
+def test_sizes_are_checked(onnx_file, tmp_path):
+    with pytest.raises(UserError, match='sides must be at least 32 pixels'):
+        profile_file(onnx_file, tmp_path, ToolOptions(shape=(8, 8)), FAST)

@@ -1,0 +1,123 @@
+"""Files whose outputs are not objects, a label map or scores in our layout are rejected."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from mmeffvit import ExportedPredictor
+from mmeffvit.deploy.runtime.metadata import NO_RESIZE
+from mmeffvit.errors import UserError
+from tests.conftest import run_command_here
+
+SIZE = (40, 50)
+Outputs = dict[str, NDArray]
+
+
+def constant_file(path: Path, outputs: Outputs, task: str) -> Path:
+    """A file that returns the same arrays for every image."""
+    images = helper.make_tensor_value_info('images', onnx.TensorProto.FLOAT, (1, 3, 'h', 'w'))
+    nodes = [helper.make_node('Identity', [f'{name}_0'], [name]) for name in outputs]
+    values = [numpy_helper.from_array(value, f'{name}_0') for name, value in outputs.items()]
+    types = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in outputs.items()}
+    found = [helper.make_tensor_value_info(name, kind, None) for name, kind in types.items()]
+    graph = helper.make_graph(nodes, 'constant', [images], found, values)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 20)])
+    model.ir_version = 9
+    metadata = dict(task=task, resize=json.dumps(NO_RESIZE), classes='["a", "b", "c"]')
+    helper.set_model_props(model, metadata)
+    onnx.save(model, path)
+    return path
+
+
+def floats(*shape: int, value: float = 0.5) -> NDArray:
+    return np.full(shape, value, np.float32)
+
+
+def integers(*shape: int, value: int = 0) -> NDArray:
+    return np.full(shape, value, np.int64)
+
+
+def objects(**other: NDArray) -> Outputs:
+    return dict(boxes=floats(1, 3, 4), scores=floats(1, 3), labels=integers(1, 3)) | other
+
+
+def text(*shape: int) -> NDArray:
+    return np.full(shape, 'x', dtype=object)
+
+
+TASKS = {'detection': objects(), 'semantic segmentation': dict(label_map=integers(1, *SIZE)),
+         'classification': dict(scores=floats(1, 3))}  # fmt: skip
+WRONG: dict[str, Any] = {
+    'fewer boxes': objects(boxes=floats(1, 2, 4)),
+    'fewer scores': objects(scores=floats(1, 2)),
+    'fewer labels': objects(labels=integers(1, 2)),
+    'boxes of three': objects(boxes=floats(1, 3, 3)),
+    'boxes in a row': objects(boxes=floats(1, 12)),
+    'boxes of text': objects(boxes=text(1, 3, 4)),
+    'one score': objects(scores=np.array(0.5, np.float32)),
+    'scores of integers': objects(scores=integers(1, 3, value=1)),
+    'scores without an end': objects(scores=floats(1, 3, value=np.inf)),
+    'scores of no number': objects(scores=floats(1, 3, value=np.nan)),
+    'labels of floats': objects(labels=floats(1, 3)),
+    'labels of text': objects(labels=text(1, 3)),
+    'no image': {name: value[:0] for name, value in objects().items()},
+    'no axis of images': {name: value[0] for name, value in objects().items()},
+    'two images': {name: value.repeat(2, axis=0) for name, value in objects().items()},
+    'fewer masks': objects(masks=floats(1, 2, 28, 28)),
+    'masks of one axis': objects(masks=floats(1, 3, 28)),
+    'masks of nothing': objects(masks=floats(1, 3, 0, 0)),
+    'masks of no number': objects(masks=floats(1, 3, 28, 28, value=np.nan)),
+    'a smaller map': dict(label_map=integers(1, 3, 3)),
+    'an empty map': dict(label_map=integers(1, 0, 0)),
+    'a map of one axis': dict(label_map=integers(1, 40)),
+    'a map of four axes': dict(label_map=integers(1, 1, *SIZE)),
+    'a map of floats': dict(label_map=floats(1, *SIZE)),
+    'a map of text': dict(label_map=text(1, *SIZE)),
+    'labels beyond 32 bits': dict(label_map=integers(1, *SIZE, value=2**40)),
+    'negative labels': dict(label_map=integers(1, *SIZE, value=-3)),
+    'fewer classes': dict(scores=floats(1, 2)),
+    'no classes': dict(scores=floats(1, 0)),
+    'classes of two axes': dict(scores=floats(1, 3, 3)),
+    'one number': dict(scores=np.array(0.5, np.float32)),
+    'classes of no number': dict(scores=floats(1, 3, value=np.nan)),
+    'classes of text': dict(scores=text(1, 3)),
+}
+
+
+def task_of(outputs: Outputs) -> str:
+    kind = next((task for task, known in TASKS.items() if set(known) == set(outputs)), None)
+    return kind or 'instance segmentation'
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    cv2.imwrite(str(tmp_path / 'picture.png'), np.zeros((*SIZE, 3), np.uint8))
+    return tmp_path / 'picture.png'
+
+
+@pytest.mark.parametrize('task', TASKS)
+def test_outputs_in_our_layout_are_results(task, picture, tmp_path):
+    found = ExportedPredictor(constant_file(tmp_path / 'model.onnx', TASKS[task], task))(picture)
+    assert len(found.labels) in (3, SIZE[0])
+
+
+@pytest.mark.parametrize('name', WRONG)
+def test_wrong_counts_shapes_types_and_values_are_named(name, picture, tmp_path):
+    path = constant_file(tmp_path / 'model.onnx', WRONG[name], task_of(WRONG[name]))
+    with pytest.raises(UserError, match=r'^the file returns ') as caught:
+        ExportedPredictor(path)(picture, out_dir=tmp_path / 'out')
+    assert '\n' not in str(caught.value)
+
+
+def test_the_command_ends_with_one_line(picture, tmp_path):
+    path = constant_file(tmp_path / 'model.onnx', WRONG['fewer scores'], 'detection')
+    run = run_command_here('predict', path, picture, '--out', tmp_path / 'found.json')
+    assert run.returncode == 2
+    assert 'error: the file returns scores of shape (1, 2) and type float32; it must' in run.stdout

@@ -1,0 +1,316 @@
+"""The predictor, the command and the documented example, as users run them."""
+
+import json
+import os
+import re
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+import torch
+from mmengine.config import Config
+
+from mmeffvit import ExportedPredictor
+from mmeffvit.deploy.formats.openvino.write import to_openvino
+from mmeffvit.deploy.graphs.metadata import resize_of
+from mmeffvit.deploy.runtime.metadata import NO_RESIZE
+from mmeffvit.deploy.runtime.resizing import resize
+from mmeffvit.errors import UserError
+from mmeffvit.inference.results import Detections, LabelMap
+from mmeffvit.utils.images import read_image
+from tests.conftest import ROOT, run_command_here, run_python
+from tests.deploy import models
+
+DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
+
+
+@pytest.fixture(scope='module')
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """72 x 96 pixels of smooth noise."""
+    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    path = tmp_path_factory.mktemp('picture') / 'noise.png'
+    cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
+    return path
+
+
+def test_the_documented_example_finds_objects_without_mmeffvit(picture, tmp_path):
+    text = (ROOT / 'docs' / 'export.md').read_text()
+    (example,) = [code for code in re.findall(r'```python\n(.*?)```', text, re.S) if 'PIL' in code]
+    imported = re.findall(r'^(?:import|from) (\w+)', example, re.M)
+    assert set(imported) <= {'json', 'sys', 'numpy', 'onnxruntime', 'PIL'}
+    script = tmp_path / 'example.py'
+    script.write_text(example)
+    shown = run_python(script, models.file_for_any_size(DETECTOR), picture)
+    assert shown.returncode == 0, shown.stdout
+    assert re.search(r'^[a-e] [01]\.\d+ \[', shown.stdout, re.M), shown.stdout
+
+
+@pytest.fixture(scope='module')
+def predictors() -> dict[str, ExportedPredictor]:
+    names = (DETECTOR, SEGMENTOR)
+    return {name: ExportedPredictor(models.file_for_any_size(name), threads=1) for name in names}
+
+
+def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
+    from mmdet.structures import DetDataSample
+
+    found = predictors[DETECTOR](picture, out_dir=tmp_path)
+    image = cv2.imread(str(picture))
+    size = (800, 1067)  # 72 x 96 scaled to (1333, 800)
+    resized = cv2.resize(image, size[::-1])
+    factors = (size[1] / 96, size[0] / 72)
+    meta = dict(ori_shape=image.shape[:2], img_shape=size, scale_factor=factors)
+    inputs = torch.from_numpy(resized.transpose(2, 0, 1).copy())
+    model = models.tiny(DETECTOR)
+    with torch.no_grad():
+        (expected,) = model.test_step(
+            dict(inputs=[inputs], data_samples=[DetDataSample(metainfo=meta)])
+        )
+    expected = expected.pred_instances
+    assert isinstance(found, Detections)
+    assert (found.path, found.frame) == (picture, None)
+    assert len(found) == len(expected) > 0
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
+    # objects with equal scores may be in another order
+    boxes = found.boxes[:, None] - expected.bboxes.numpy()
+    nearest = np.abs(boxes).max(axis=2)
+    assert max(nearest.min(axis=0).max(), nearest.min(axis=1).max()) < 0.05
+    assert found.names == ['abcde'[label] for label in found.labels]
+    drawn = cv2.imread(str(tmp_path / 'noise.png'))
+    assert drawn.shape == image.shape
+    assert np.array_equal(drawn, predictors[DETECTOR].draw(image, found))
+    assert np.abs(drawn.astype(int) - image).max() > 50  # something was drawn
+    few = predictors[DETECTOR](image, score_thr=float(found.scores[0]))
+    assert 1 <= len(few) < len(found)
+
+
+def test_a_label_map_has_the_size_of_the_picture_and_folders_and_arrays_do(
+    predictors, picture, tmp_path
+):
+    predictor = predictors[SEGMENTOR]
+    image = cv2.imread(str(picture))
+    from_folder = predictor(picture.parent, batch_size=2)
+    from_arrays = predictor([image, image[:, ::-1].copy()])
+    assert all(isinstance(found, LabelMap) for found in (*from_folder, *from_arrays))
+    assert [found.labels.shape for found in (*from_folder, *from_arrays)] == [(72, 96)] * 3
+    assert np.array_equal(from_folder[0].labels, from_arrays[0].labels)
+    assert not np.array_equal(from_arrays[0].labels, from_arrays[1].labels)
+    assert predictor.draw(image, from_folder[0]).shape == image.shape
+
+
+@pytest.mark.parametrize(('name', 'out'), [(DETECTOR, 'found.json'), (SEGMENTOR, 'maps')])
+def test_the_command_predicts_from_a_file_of_openvino_as_from_onnx(name, out, picture, tmp_path):
+    pytest.importorskip('openvino')
+    content = onnx.load(models.file_for_any_size(name))
+    kept = {entry.key: entry.value for entry in content.metadata_props}
+    onnx.helper.set_model_props(content, {**kept, 'resize': json.dumps(NO_RESIZE)})  # small: fast
+    source, handle = tmp_path / 'model.onnx', tmp_path / 'model.xml'
+    onnx.save(content, source)
+    to_openvino(source, handle)
+    found = []
+    for path in (source, handle):
+        results = tmp_path / path.suffix[1:] / out
+        run = run_command_here(
+            'predict', path, picture, '--out', results, '--out-dir', results.parent / 'drawn'
+        )
+        assert run.returncode == 0, run.stdout
+        assert run.stdout.startswith('1 image')
+        assert (results.parent / 'drawn' / 'noise.png').is_file()
+        if results.suffix == '.json':
+            rows = json.loads(results.read_text())
+            found.append(sorted(row['score'] for row in rows))
+        else:
+            found.append(cv2.imread(str(results / 'noise.png'), cv2.IMREAD_UNCHANGED))
+    if name == DETECTOR:
+        assert found[1] == pytest.approx(found[0], abs=1e-4)
+    else:
+        assert (found[1] == found[0]).mean() > 0.99  # others tie
+
+
+def test_invalid_inputs_are_reported(predictors, tmp_path):
+    with pytest.raises(UserError, match='does not exist'):
+        ExportedPredictor(tmp_path / 'none.onnx')
+    with pytest.raises(UserError, match='uint8'):
+        predictors[DETECTOR](np.zeros((10, 10), np.uint8))
+    (tmp_path / 'broken.jpg').write_bytes(b'no image')
+    with pytest.raises(UserError, match=r'broken\.jpg'):
+        predictors[DETECTOR](tmp_path / 'broken.jpg')
+
+
+@pytest.mark.parametrize(
+    'config_name',
+    ['retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs',
+     'pspnet_mobilevitv2_050_ade20k', 'segformer_swiftformer_xs_ade20k'],
+)  # fmt: skip
+@pytest.mark.parametrize('shape', [(427, 640), (500, 333)])
+def test_images_are_resized_as_the_pipeline_of_the_config_does(config_name, shape):
+    from mmengine.dataset import Compose
+    from mmengine.registry import TRANSFORMS, init_default_scope
+
+    config: Config = models.load(config_name)
+    init_default_scope(config.default_scope)
+    steps = [
+        step
+        for step in config.test_dataloader.dataset.pipeline
+        if not step['type'].startswith(('Load', 'Pack'))
+    ]
+    image = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
+    results = Compose([TRANSFORMS.build(step) for step in steps])(
+        dict(img=image, img_shape=shape, ori_shape=shape)
+    )
+    ours = resize(image, resize_of(config))
+    assert np.array_equal(ours.image, results['img'])
+    if 'pad' not in str(steps).lower():
+        assert ours.content == results['img_shape'][:2]
+
+
+ALLOWED = {'numpy', 'cv2', 'PIL', 'onnxruntime', 'mmeffvit', '__main__'}  # and what these import
+
+
+def test_files_run_where_only_onnxruntime_numpy_opencv_and_pillow_are_installed(
+    predictors, picture, tmp_path
+):
+    files = [str(models.file_for_any_size(name)) for name in (DETECTOR, SEGMENTOR)]
+    code = f"""
+import cv2, onnxruntime, PIL.Image, PIL.ImageDraw, PIL.ImageFont, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        package = name.partition('.')[0]
+        if package not in {ALLOWED | set(sys.stdlib_module_names)!r}:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=package)
+
+sys.meta_path.insert(0, Absent())
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: find(name, *more) if name in {ALLOWED!r} else None
+import mmeffvit
+for path in {files!r}:
+    found = mmeffvit.ExportedPredictor(path)({str(picture)!r}, out_dir={str(tmp_path)!r})
+    print(type(found).__name__, int(found.labels.sum()))
+assert not {{'torch', 'mmengine', 'mmcv', 'rich', 'matplotlib', 'onnx'}} & set(sys.modules)
+"""
+    result = run_python('-c', code)
+    assert result.returncode == 0, result.stdout
+    expected = [predictors[name](picture) for name in (DETECTOR, SEGMENTOR)]
+    assert result.stdout.split()[-4:] == [
+        'Detections', str(expected[0].labels.sum()), 'LabelMap', str(expected[1].labels.sum())
+    ]  # fmt: skip
+    assert len(expected[0]) > 0
+    assert (tmp_path / 'noise.png').is_file()
+
+
+def test_the_old_name_is_the_same_class():
+    from mmeffvit.deploy import OnnxPredictor
+
+    assert OnnxPredictor is ExportedPredictor
+
+
+NAMES = ('a/1.png', 'b/1.png', '2.png', '2.jpg', '2.jpg.png')
+
+
+def test_every_input_has_a_picture_of_its_own(predictors, picture, tmp_path):
+    image = cv2.imread(str(picture))
+    folder = tmp_path / 'photos'
+    for name in NAMES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(folder / name), image)
+    paths = [folder / name for name in NAMES]
+    for number, inputs in enumerate((folder, paths, [*paths, paths[0], image, image])):
+        out = tmp_path / str(number)
+        found = predictors[SEGMENTOR](inputs, out_dir=out)
+        written = [path for path in out.rglob('*') if path.is_file()]
+        assert len(written) == len(found), written
+        assert len(found) == (len(NAMES) if number < 2 else len(NAMES) + 3)
+        if number < 2:
+            assert {path.parent.name for path in written} == {str(number), 'a', 'b'}
+
+
+def test_links_in_a_loop_and_pipes_in_a_folder_are_reported(predictors, picture, tmp_path):
+    (tmp_path / 'good.png').write_bytes(picture.read_bytes())
+    (tmp_path / 'loop.png').symlink_to('loop.png')
+    os.mkfifo(tmp_path / 'pipe.jpg')
+    with pytest.raises(UserError, match=r'loop\.png: not a regular file.*pipe\.jpg: not a regular'):
+        predictors[SEGMENTOR](tmp_path)
+    with pytest.raises(UserError, match='no image or video'):
+        predictors[SEGMENTOR](tmp_path / 'pipe.jpg')
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A valid PNG of one color, a few kilobytes for a gigapixel."""
+    packer = zlib.compressobj(9)
+    row = bytes(1 + (width + 7) // 8)
+    body = b''.join(packer.compress(row) for _ in range(height)) + packer.flush()
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        code = zlib.crc32(kind + data)
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', code)
+
+    head = struct.pack('>IIBBBBB', width, height, 1, 0, 0, 0, 0)
+    parts = chunk(b'IHDR', head) + chunk(b'IDAT', body) + chunk(b'IEND', b'')
+    return b'\x89PNG\r\n\x1a\n' + parts
+
+
+def test_images_that_unpack_to_gigabytes_are_rejected(predictors, tmp_path):
+    (tmp_path / 'bomb.png').write_bytes(png_of(20_000, 20_000))
+    with pytest.raises(UserError, match=r'bomb\.png.*exceeds the limit of 134,217,728'):
+        predictors[SEGMENTOR](tmp_path / 'bomb.png')
+    (tmp_path / 'long.png').write_bytes(png_of(20_000, 20))
+    assert read_image(tmp_path / 'long.png').shape == (20, 20_000, 3)
+
+
+METADATA = {
+    'resize': ['{', '5', '[' * 99_999, '{"scale": 5}', '{"scale": [0, 0]}', '{"scale": [1e9, 1]}',
+               '{"interpolation": "magic"}', '{"divisor": 0}', '{"pad": "x"}', '{"backend": []}',
+               '{"keep_ratio": 1}', '{"pad_value": 1e999}', '{"pad_value": [1, 2]}'],
+    'classes': ['{', '5', '[1, 2]', r'["a\ud800"]', r'["\u001b[2J"]', r'["a\nb"]', '[""]',
+                f'["{"x" * 9999}"]', ' ' * (2**24 + 1)],
+    'palette': ['[[300, 0, 0]]', '"x"', '[[1], [2, 3]]', f'[[{"9" * 400}, 0, 0]]'],
+    'mean': ['"x"', '[1, 2]', '[NaN, 0, 0]', f'[{"9" * 400}, 0, 0]', f'[{"9" * 6000}, 0, 0]'],
+    'mask_threshold': ['"x"', 'NaN', '2', f'{"9" * 400}', 'x'],
+    'iou_threshold': ['-1', 'Infinity', 'true'],
+    'label_offset': ['2', '0.5'],
+    'category_ids': ['[1]', '[-1, 2, 3, 4, 5]', '["1"]'],
+    'network_colors': ['GBR', '"RGB"'],
+    'task': ['dance'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ('key', 'text'), [(key, text) for key, texts in METADATA.items() for text in texts],
+    ids=lambda value: value[:20],
+)  # fmt: skip
+def test_invalid_metadata_is_reported(key, text, tmp_path):
+    model = onnx.load(models.file_for_any_size(SEGMENTOR))
+    kept = {entry.key: entry.value for entry in model.metadata_props}
+    onnx.helper.set_model_props(model, {**kept, key: text})
+    onnx.save(model, tmp_path / 'model.onnx')
+    with pytest.raises(UserError, match=key):
+        ExportedPredictor(tmp_path / 'model.onnx')
+
+
+def test_the_spelling_of_old_files_is_read(tmp_path):
+    model = onnx.load(models.file_for_any_size(SEGMENTOR))
+    props = {entry.key: entry.value for entry in model.metadata_props}
+    del props['network_colors'], props['input_colors']
+    props.update(network_colours='BGR', input_colours='RGB', mean='[1, 2, 3]')
+    onnx.helper.set_model_props(model, props)
+    onnx.save(model, tmp_path / 'model.onnx')
+    assert list(ExportedPredictor(tmp_path / 'model.onnx').metadata.fill) == [
+        1,
+        2,
+        3,
+    ]  # not reversed
+
+
+@pytest.mark.parametrize('content', [b'', b'no model', b'\x08\x07' * 99])
+def test_a_file_that_is_not_a_model_is_reported(content, tmp_path):
+    (tmp_path / 'model.onnx').write_bytes(content)
+    with pytest.raises(UserError, match=r'model\.onnx cannot be read as a model') as caught:
+        ExportedPredictor(tmp_path / 'model.onnx')
+    assert '\n' not in str(caught.value)

@@ -1,0 +1,361 @@
+"""Released files of every kind into a backbone: what loads, what is rejected, what is reported."""
+
+import pickle
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.model import PretrainedInit
+from safetensors.torch import save_file
+
+from mmeffvit.config.build import without_weights
+from mmeffvit.models import SwiftFormer
+from mmeffvit.models.checkpoints import CheckpointError, open_checkpoint
+from mmeffvit.models.checkpoints.download import download
+from mmeffvit.models.checkpoints.pretrained import checkpoint_of
+from mmeffvit.models.checkpoints.sources import copy_into, fetch
+from mmeffvit.train.checks.settings import loads_weights
+from tests.conftest import run_python
+from tests.models.checkpoints.spelling import from_swiftformer
+
+ARCH = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 2))
+
+
+def randomised() -> SwiftFormer:
+    backbone = SwiftFormer(ARCH)
+    with torch.no_grad():
+        for tensor in backbone.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.uniform_(0.5, 1.5)
+    return backbone
+
+
+def official_state(backbone: SwiftFormer, output_norms: bool = False) -> dict[str, torch.Tensor]:
+    """The weights as an official file has them: linear layers and scores two-dimensional."""
+    state = {}
+    for key, value in backbone.state_dict().items():
+        if key.startswith('output_norms') and not output_norms:
+            continue
+        if '.attention.' in key and value.ndim == 4:
+            value = value.flatten(1)
+        if 'score' in key:
+            value = value.T
+        state[from_swiftformer(key)] = value
+    state['head.weight'] = torch.zeros(1000, 16)
+    state['dist_head.bias'] = torch.zeros(1000)
+    return state
+
+
+def assert_same(ours: SwiftFormer, source: SwiftFormer) -> None:
+    loaded = ours.state_dict()
+    for key, value in source.state_dict().items():
+        if not key.startswith('output_norms'):
+            assert torch.equal(loaded[key], value), key
+
+
+@pytest.mark.parametrize('wrapper', ['model', 'state_dict', None])
+@pytest.mark.parametrize('prefix', ['', 'module.', 'backbone.'])
+def test_an_official_file_loads_whatever_wraps_it(tmp_path, log, wrapper, prefix):
+    source = randomised()
+    state = {prefix + key: value for key, value in official_state(source).items()}
+    torch.save({wrapper: state, 'epoch': 3} if wrapper else state, tmp_path / 'official.pth')
+    ours = SwiftFormer(ARCH)
+    ours.init_cfg = dict(type='Pretrained', checkpoint=str(tmp_path / 'official.pth'))
+    ours.init_weights()
+    assert_same(ours, source)
+    loaded = len(source.state_dict()) - 20
+    (line,) = {m for m in log.messages if 'official.pth' in m}  # of a run's logger, too
+    assert f'{loaded} tensors loaded, 2 ignored, 20 missing' in line
+
+
+@pytest.mark.parametrize(
+    'spell',
+    [
+        lambda **load: [dict(type='Pretrained', **load)],
+        lambda **load: dict(type=PretrainedInit, **load),
+        lambda **load: dict(type='mmengine.Pretrained', **load),
+        lambda **load: dict(type='mmengine.model.weight_init.PretrainedInit', **load),
+        lambda **load: [
+            dict(type='Pretrained', **load),
+            dict(type='Constant', val=7, layer='BatchNorm2d'),
+        ],
+    ],
+    ids=['list', 'class', 'scope', 'import path', 'with others'],
+)
+def test_every_spelling_of_pretrained_loads_all_weights_and_is_seen_in_a_config(tmp_path, spell):
+    source = randomised()
+    torch.save(official_state(source), tmp_path / 'official.pth')
+    init_cfg = spell(checkpoint=str(tmp_path / 'official.pth'), map_location='cpu')
+    ours = SwiftFormer(ARCH, init_cfg=init_cfg)
+    ours.init_weights()
+    assert_same(ours, source)
+    assert checkpoint_of(init_cfg) == str(tmp_path / 'official.pth')
+    config = Config(dict(model=dict(backbone=dict(init_cfg=init_cfg))))
+    assert loads_weights(config)
+    without_weights(config.model)
+    assert not loads_weights(config)
+    others = [each for each in init_cfg if isinstance(each, dict) and each['type'] == 'Constant']
+    assert config.model.backbone.init_cfg == (others or None)
+
+
+def test_arguments_of_pretrained_without_effect_are_named():
+    for init_cfg in (
+        dict(type='Pretrained', checkpoint='x.pth', strict=False),
+        dict(type='Pretrained'),
+        dict(type='Constant', override=dict(type='Pretrained', name='stem', checkpoint='x.pth')),
+    ):
+        with pytest.raises(ValueError, match='init_cfg is'):
+            SwiftFormer(ARCH, init_cfg=init_cfg).init_weights()
+
+
+def test_a_dense_official_file_brings_its_output_norms(tmp_path, log):
+    source = randomised()
+    torch.save({'model': official_state(source, output_norms=True)}, tmp_path / 'dense.pth')
+    ours = SwiftFormer(ARCH)
+    ours.load_pretrained(tmp_path / 'dense.pth')
+    for key, value in source.state_dict().items():
+        assert torch.equal(ours.state_dict()[key], value), key
+    assert '0 missing' in log.text
+
+
+def test_a_safetensors_file_loads(tmp_path):
+    source = randomised()
+    tensors = {key: value.contiguous() for key, value in official_state(source).items()}
+    save_file(tensors, tmp_path / 'model.safetensors')
+    ours = SwiftFormer(ARCH)
+    ours.load_pretrained(tmp_path / 'model.safetensors')
+    assert_same(ours, source)
+
+
+def test_the_backbone_of_a_full_detector_loads(tmp_path):
+    source = randomised()
+    state = {f'backbone.{key}': value for key, value in source.state_dict().items()}
+    state['neck.lateral_convs.0.conv.weight'] = torch.zeros(1)
+    torch.save({'state_dict': state, 'meta': {}}, tmp_path / 'detector.pth')
+    for prefix in (None, 'backbone.'):
+        ours = SwiftFormer(ARCH)
+        ours.load_pretrained(tmp_path / 'detector.pth', prefix=prefix)
+        assert_same(ours, source)
+
+
+def test_stages_that_are_not_built_are_dropped_and_counted(tmp_path, log):
+    source = randomised()
+    torch.save(official_state(source), tmp_path / 'official.pth')
+    ours = SwiftFormer(ARCH, out_indices=(0, 1, 2))
+    ours.load_pretrained(tmp_path / 'official.pth')
+    unbuilt = sum(key.startswith('stages.3.') for key in source.state_dict())
+    assert f'{unbuilt + 2} ignored' in log.text
+    assert torch.equal(ours.stem[0].conv.weight, source.stem[0].conv.weight)
+
+
+def test_averaged_weights_are_read_on_request_only(tmp_path):
+    path = tmp_path / 'training.pth'
+    torch.save({'model': {'a': torch.zeros(1)}, 'model_ema': {'module.a': torch.ones(1)}}, path)
+    assert open_checkpoint(path).weights['a'] == 0
+    assert open_checkpoint(path, averaged=True).weights['a'] == 1
+
+
+@pytest.mark.parametrize(
+    ('change', 'named'),
+    [
+        (
+            lambda s: s.pop('patch_embed.0.weight'),
+            r'missing in the file \(1\): stem\.0\.conv\.weight',
+        ),
+        (lambda s: s.update(extra=torch.ones(1)), r'not in the model \(1\): extra'),
+        (
+            lambda s: s.update({'patch_embed.0.bias': torch.ones(9)}),
+            r'stem\.0\.conv\.bias: \(9,\) in the file, \(4,\) in the model',
+        ),
+        (
+            lambda s: s.update({k: v.to('meta') for k, v in s.items()}),
+            r'of another kind .*bias: torch\.float32 \(without values\) in the file',
+        ),
+    ],
+    ids=['missing', 'left over', 'shape', 'values'],
+)
+def test_anything_unexpected_is_an_error_and_changes_nothing(tmp_path, change, named):
+    source = randomised()
+    state = official_state(source)
+    change(state)
+    torch.save(state, tmp_path / 'odd.pth')
+    ours = SwiftFormer(ARCH)
+    before = {key: value.clone() for key, value in ours.state_dict().items()}
+    with pytest.raises(CheckpointError, match=named):
+        ours.load_pretrained(tmp_path / 'odd.pth')
+    assert all(torch.equal(value, before[key]) for key, value in ours.state_dict().items())
+
+
+def test_a_file_of_another_family_is_named(tmp_path):
+    torch.save({'conv1.weight': torch.ones(1)}, tmp_path / 'resnet.pth')
+    with pytest.raises(CheckpointError, match=r'not a checkpoint of SwiftFormer.*conv1\.weight'):
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'resnet.pth')
+
+
+class Payload:
+    """A class that nobody declared safe."""
+
+
+def test_a_file_with_a_foreign_class_is_rejected_by_name(tmp_path):
+    torch.save({'model': Payload()}, tmp_path / 'foreign.pth')
+    with pytest.raises(CheckpointError, match=r'test_load\.Payload'):
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'foreign.pth')
+
+
+def test_a_plain_pickle_is_not_run(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / 'went off',)
+
+    (tmp_path / 'bomb.pth').write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(CheckpointError, match=r'bomb\.pth'):
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'bomb.pth')
+    assert not (tmp_path / 'went off').exists()
+
+
+@pytest.mark.parametrize('kept', [0.3, 0.95])
+def test_a_truncated_file_is_called_that(tmp_path, kept):
+    path = tmp_path / 'cut.pth'
+    torch.save(official_state(randomised()), path)
+    path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
+    with pytest.raises(CheckpointError, match=r'cut\.pth is truncated or damaged'):
+        SwiftFormer(ARCH).load_pretrained(path)
+
+
+def test_a_flipped_bit_is_found(tmp_path):
+    path = tmp_path / 'bit.pth'
+    torch.save(official_state(randomised()), path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match='truncated or damaged'):
+        SwiftFormer(ARCH).load_pretrained(path)
+
+
+def test_a_truncated_safetensors_file_is_called_that(tmp_path):
+    path = tmp_path / 'cut.safetensors'
+    save_file({'a': torch.ones(1000)}, path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match='truncated or damaged'):
+        SwiftFormer(ARCH).load_pretrained(path)
+
+
+def test_a_missing_file_is_named_with_its_folder(tmp_path):
+    with pytest.raises(CheckpointError, match=r'no\.pth.*does not exist'):
+        SwiftFormer(ARCH).load_pretrained(tmp_path / 'no.pth')
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A web server on this machine for the files in ``tmp_path / 'web'``."""
+    folder = tmp_path / 'web'
+    folder.mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as running:
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        yield folder, f'http://127.0.0.1:{running.server_port}'
+        running.shutdown()
+
+
+def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
+    folder, address = server
+    source = randomised()
+    torch.save(official_state(source), folder / 'official.pth')
+    SwiftFormer(ARCH).load_pretrained(f'{address}/official.pth')
+    (folder / 'official.pth').unlink()
+    ours = SwiftFormer(ARCH)
+    ours.load_pretrained(f'{address}/official.pth')  # from the cache
+    assert_same(ours, source)
+
+
+@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
+def test_an_unfinished_download_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path, server):
+    folder, address = server
+    (folder / 'official.pth').write_bytes(b'weights')
+    mine, part = tmp_path / 'mine', tmp_path / 'cache' / 'official.pth.part'
+    mine.write_bytes(b'precious')
+    part.parent.mkdir()
+    (part.symlink_to if kind == 'symbolic' else part.hardlink_to)(mine)
+    download(f'{address}/official.pth', tmp_path / 'cache' / 'official.pth')
+    assert (tmp_path / 'cache' / 'official.pth').read_bytes() == b'weights'
+    assert mine.read_bytes() == b'precious'
+
+
+def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, server):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
+    _, address = server
+    with pytest.raises(
+        CheckpointError,
+        match=r'(?s)--to DIR.* MMEFFVIT_WEIGHTS=DIR.* copy it to .*cache.*absent\.pth',
+    ):
+        SwiftFormer(ARCH).load_pretrained(f'{address}/absent.pth')
+
+
+def test_files_of_the_hub_are_taken_from_the_folder_of_downloaded_weights(tmp_path, monkeypatch):
+    monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path))
+    for name in ('a/b/pytorch_model.bin', 'a/b@main/model.safetensors', 'a/b/config.json'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert fetch('hf://a/b').read_text() == 'a/b/pytorch_model.bin'
+    assert fetch('hf://a/b@main').read_text() == 'a/b@main/model.safetensors'
+    assert fetch('hf://a/b/config.json').read_text() == 'a/b/config.json'
+    copy = copy_into(tmp_path / 'other', 'hf://a/b')
+    assert copy.relative_to(tmp_path / 'other').as_posix() == 'a/b/pytorch_model.bin'
+
+
+HUB_SCRIPT = """
+import sys
+from mmeffvit.models import SwiftFormer
+from mmeffvit.models.checkpoints import CheckpointError
+for address in sys.argv[1:]:
+    print('address:', address)
+    try:
+        print(SwiftFormer({arch}).load_pretrained(address))
+    except CheckpointError as error:
+        print('rejected:', error)
+"""
+CACHED = ('hf://timm/tiny.in1k', 'hf://timm/tiny.in1k@main')
+ABSENT = 'hf://timm/swiftformer_l1.dist_in1k'
+
+
+@pytest.fixture(scope='module')
+def printed_offline(tmp_path_factory) -> dict[str, str]:
+    """What loading says of every address where there is no network and a cache of one file.
+
+    In a process of its own: the library of the hub reads its settings when it is imported.
+    """
+    home = tmp_path_factory.mktemp('hub')
+    repository = home / 'hub' / 'models--timm--tiny.in1k'
+    snapshot = repository / 'snapshots' / ('0' * 40)
+    snapshot.mkdir(parents=True)
+    (repository / 'refs').mkdir()
+    (repository / 'refs' / 'main').write_text('0' * 40)
+    tensors = {key: value.contiguous() for key, value in official_state(randomised()).items()}
+    save_file(tensors, snapshot / 'model.safetensors')
+    env = {'HF_HOME': str(home), 'HF_HUB_OFFLINE': '1'}
+    run = run_python('-c', HUB_SCRIPT.format(arch=ARCH), *CACHED, ABSENT, env=env)
+    _, *parts = run.stdout.split('address: ')
+    return dict(part.split('\n', 1) for part in parts)
+
+
+@pytest.mark.parametrize('address', CACHED)
+def test_a_hub_address_is_read_from_the_hub_cache_offline(printed_offline, address):
+    assert 'tensors loaded' in printed_offline[address]
+    assert 'rejected:' not in printed_offline[address]
+
+
+def test_without_network_the_file_to_download_is_named(printed_offline):
+    printed = printed_offline[ABSENT]
+    assert 'rejected:' in printed
+    assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in printed
+    assert 'give the path of your copy' in printed
+
+
+def test_a_malformed_hub_address_is_named():
+    with pytest.raises(CheckpointError, match='hf://OWNER/REPOSITORY'):
+        SwiftFormer(ARCH).load_pretrained('hf://swiftformer')

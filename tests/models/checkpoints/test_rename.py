@@ -1,0 +1,119 @@
+"""Key tables, tested without released weights."""
+
+import pytest
+import torch
+
+from mmeffvit.models import DeiT, EfficientFormerV2, MobileViTv2, PVTv2, SHViT, SwiftFormer
+from mmeffvit.models.checkpoints import CheckpointError, rename
+from mmeffvit.models.checkpoints.rename import recognize
+from mmeffvit.models.deit import backbone as deit
+from mmeffvit.models.efficientformerv2 import backbone as efv2
+from mmeffvit.models.mobilevitv2 import backbone as mobilevitv2
+from mmeffvit.models.pvtv2 import backbone as pvtv2
+from mmeffvit.models.shvit import backbone as shvit
+from mmeffvit.models.swiftformer import backbone as swiftformer
+from tests.models.checkpoints.spelling import from_swiftformer, official_keys
+
+FAMILIES = {
+    'swiftformer': (SwiftFormer, swiftformer.VARIANTS),
+    'shvit': (SHViT, shvit.VARIANTS),
+    'mobilevitv2': (MobileViTv2, mobilevitv2.VARIANTS),
+    'efficientformerv2': (EfficientFormerV2, efv2.VARIANTS),
+    'pvt_v2': (PVTv2, pvtv2.VARIANTS),
+    'deit': (DeiT, deit.VARIANTS),
+}
+CASES = [(family, arch) for family, (_, variants) in FAMILIES.items() for arch in variants]
+NAMES = {
+    'deit_t': 'deit_tiny_patch16_224',
+    'deit_s': 'deit_small_patch16_224',
+    'deit_b': 'deit_base_patch16_224',
+}  # of timm, where they are others
+CLASSIFIERS = {'norm', 'head', 'head_dist', 'dist_head', 'classifier'}
+# tensors of the official files, buffers of indices apart
+NUM_TENSORS = {
+    ('swiftformer', 'xs'): 316, ('swiftformer', 's'): 376, ('swiftformer', 'l1'): 388,
+    ('swiftformer', 'l3'): 436, ('shvit', 's1'): 471, ('shvit', 's2'): 471, ('shvit', 's3'): 521,
+    ('shvit', 's4'): 635, ('efficientformerv2', 's0'): 568, ('efficientformerv2', 's1'): 722,
+    ('efficientformerv2', 's2'): 1054, ('efficientformerv2', 'l'): 1386,
+    ('pvt_v2', 'b0'): 178, ('pvt_v2', 'b1'): 178, ('pvt_v2', 'b2'): 334, ('pvt_v2', 'b3'): 574,
+    ('pvt_v2', 'b4'): 834, ('pvt_v2', 'b5'): 1054, ('deit', 't'): 152, ('deit', 's'): 152,
+    ('deit', 'b'): 152,
+}  # fmt: skip
+
+
+def theirs(timm, family: str, arch: str) -> dict[str, torch.Tensor]:
+    """Keys and shapes of timm's model."""
+    with torch.device('meta'):
+        name = f'{family}_{arch}'
+        return timm.create_model(NAMES.get(name, name)).state_dict()
+
+
+def ours(family: str, arch: str) -> dict[str, torch.Tensor]:
+    with torch.device('meta'):
+        state = FAMILIES[family][0](arch).state_dict()
+    return {key: value for key, value in state.items() if not key.startswith('output_norms')}
+
+
+def layout(family: str, name: str):
+    if (family, name) == ('deit', 'timm'):
+        name = 'official'  # timm has kept the keys
+    return next(entry for entry in FAMILIES[family][0].layouts if entry.name == name)
+
+
+def dense(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(side for side in tensor.shape if side != 1)
+
+
+@pytest.mark.parametrize(('family', 'arch'), CASES)
+def test_official_to_ours_and_back_is_a_bijection_of_keys_and_shapes(timm, family, arch):
+    state = theirs(timm, family, arch)
+    official = {spelled: state[key] for key, spelled in official_keys(family, state).items()}
+    assert len(official) == NUM_TENSORS.get((family, arch), 269)
+    renamed, dropped = rename(official, layout(family, 'official').table)
+    target = ours(family, arch)
+    assert sorted(renamed.values()) == sorted(target)
+    assert {key.split('.')[0] for key in dropped} <= CLASSIFIERS
+    back = {new: old for old, new in renamed.items()}
+    assert {back[key]: dense(value) for key, value in target.items()} == {
+        key: dense(value) for key, value in official.items() if key not in dropped
+    }
+    # timm's file of the same weights puts every tensor in the same place
+    from_timm, _ = rename(state, layout(family, 'timm').table)
+    spelled = official_keys(family, state)
+    assert from_timm == {key: renamed[spelled[key]] for key in from_timm}
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+def test_markers_tell_the_layouts_apart(timm, family):
+    cls, variants = FAMILIES[family]
+    arch = next(iter(variants))
+    state = theirs(timm, family, arch)
+    keys = {
+        'official': list(official_keys(family, state).values()),
+        'timm': list(state),
+        'mmeffvit': list(ours(family, arch)),
+    }
+    for name, spelled in keys.items():
+        expected = [layout(family, name).name]
+        assert [entry.name for entry in cls.layouts if recognize(spelled, [entry])] == expected
+        # and no other family takes the file for its own
+        for other, _ in FAMILIES.values():
+            if other is not cls and name == 'timm':
+                assert recognize(spelled, other.layouts) is None
+
+
+def test_norms_of_the_dense_mode_find_their_maps():
+    keys = SwiftFormer('xs').state_dict()
+    renamed, _ = rename(map(from_swiftformer, keys), layout('swiftformer', 'official').table)
+    assert list(renamed.values()) == list(keys)
+
+
+def test_indices_of_the_official_file_are_dropped():
+    table = layout('efficientformerv2', 'official').table
+    keys = ['network.5.attn.attention_bias_idxs', 'network.6.2.token_mixer.attention_bias_idxs']
+    assert rename(keys, table) == ({}, keys)
+
+
+def test_two_keys_may_not_become_one():
+    with pytest.raises(CheckpointError, match=r"'x\.bias'"):
+        rename(['a.bias', 'b.bias'], ((r'^[ab]\.', 'x.'),))

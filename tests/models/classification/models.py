@@ -1,0 +1,60 @@
+"""Tiny classifiers, and images in folders as ImageNet has them."""
+
+from pathlib import Path
+
+import numpy as np
+from mmengine.config import ConfigDict
+from mmengine.registry import MODELS, init_default_scope
+from PIL import Image
+from torch import nn
+
+from tests.conftest import require_or_skip
+
+require_or_skip('mmpretrain')
+
+from mmpretrain.structures import DataSample  # noqa: E402
+
+import mmeffvit.models.classification  # noqa: E402, F401
+
+SWIFTFORMER = dict(channels=(8, 8, 8, 16), depths=(1, 1, 1, 1))
+SHVIT = dict(channels=(16, 16, 16), depths=(1, 1, 1), attended=(0, 8, 8))
+CLASSES = ('dark', 'bright', 'striped')
+
+
+def build(settings: dict) -> nn.Module:
+    init_default_scope('mmpretrain')
+    return MODELS.build(ConfigDict(settings))
+
+
+def labeled(*labels: int) -> list[DataSample]:
+    return [DataSample().set_gt_label(label) for label in labels]
+
+
+def tiny_student(**options: object) -> dict:
+    return dict(
+        type='mmeffvit.DistilledClassifier',
+        backbone=dict(type='mmeffvit.SwiftFormer', arch=SWIFTFORMER, out_indices=(3,),
+                      output_norm=False),
+        head=dict(type='mmeffvit.ClassifierHead', num_classes=3, in_channels=16, norm='map',
+                  distilled=True, **options),
+        teacher=tiny_teacher(),
+    )  # fmt: skip
+
+
+def tiny_teacher() -> dict:
+    return dict(
+        type='ImageClassifier',
+        backbone=dict(type='mmeffvit.SHViT', arch=SHVIT, out_indices=(2,)),
+        head=dict(type='mmeffvit.ClassifierHead', num_classes=3, in_channels=16, norm='pooled'),
+    )
+
+
+def write_images(folder: Path, names: tuple[str, ...], number: int = 4) -> None:
+    """A folder per class, with pictures that a classifier of three weights tells apart."""
+    rng = np.random.default_rng(0)
+    for label, name in enumerate(names):
+        (folder / name).mkdir(parents=True)
+        for index in range(number):
+            picture = rng.integers(0, 40, (70, 90, 3)) + (170 if label == 1 else 0)
+            picture[:: 2 if label == 2 else 100] = 200
+            Image.fromarray(picture.astype(np.uint8)).save(folder / name / f'{index}.png')

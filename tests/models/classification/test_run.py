@@ -1,0 +1,181 @@
+"""Train, test and reuse a classifier on generated images, as a user does."""
+
+import json
+import re
+from operator import itemgetter
+
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.dataset import Compose
+from mmengine.registry import MODELS, TRANSFORMS, init_default_scope
+
+from mmeffvit.deploy.graphs.metadata import resize_of
+from mmeffvit.deploy.runtime.resizing import resize
+from mmeffvit.deploy.web.page import write_page
+from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.utils.images import read_image
+from mmeffvit.zoo.opener import find_source
+from tests.conftest import ROOT, run_command_here
+from tests.models.classification.models import CLASSES, SWIFTFORMER, tiny_teacher, write_images
+
+CONFIG = """
+_base_ = {base!r}
+data_root = {root!r}
+meta = dict(classes={classes!r})
+train_pipeline = [
+    {{{{_base_.load}}}},
+    dict(type='RandomResizedCrop', scale=64, backend='pillow', interpolation='bicubic'),
+    {{{{_base_.augment}}}},
+    {{{{_base_.erase}}}},
+    dict(type='PackInputs'),
+]
+test_pipeline = [
+    {{{{_base_.load}}}}, dict(type='CenterCrop', crop_size=64), dict(type='PackInputs'),
+]
+options = dict(batch_size=4, num_workers=0, persistent_workers=False)
+data = dict(data_root=data_root, metainfo=meta)
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline, **data), **options)
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline, **data), **options)
+test_dataloader = val_dataloader
+model = dict(
+    data_preprocessor=dict(num_classes=3),
+    backbone=dict(
+        _delete_=True, type='mmeffvit.SwiftFormer', arch={arch!r}, out_indices=(3,),
+        output_norm=False,
+    ),
+    head=dict(num_classes=3, in_channels=16),
+    teacher=dict(_delete_=True, **{teacher!r}),
+    teacher_ckpt=None,
+)
+train_cfg = dict(max_epochs=2, val_interval=1)
+val_evaluator = dict(topk=1)
+test_evaluator = dict(topk=1)
+"""
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """The folder of a run on three classes, with its config."""
+    folder = tmp_path_factory.mktemp('run')
+    for split in ('train', 'val'):
+        write_images(folder / 'data' / split, CLASSES)
+    config = folder / 'tiny.py'
+    base = str(ROOT / 'configs' / 'classifier_swiftformer_l1.py')
+    config.write_text(
+        CONFIG.format(
+            base=base,
+            root=str(folder / 'data'),
+            classes=CLASSES,
+            arch=SWIFTFORMER,
+            teacher=tiny_teacher(),
+        )
+    )
+    run = run_command_here('train', config, '--work-dir', folder / 'work', '--seed', 0)
+    assert run.returncode == 0, run.stdout
+    assert 'Top 1 Accuracy' in run.stdout
+    return folder
+
+
+def test_a_checkpoint_is_tested_with_the_metric_of_papers(trained):
+    checkpoint = trained / 'work' / 'epoch_2.pth'
+    options = ('--work-dir', trained / 'test', '--out', trained / 'scores.pkl')
+    run = run_command_here('test', trained / 'tiny.py', checkpoint, *options)
+    assert run.returncode == 0, run.stdout
+    (accuracy,) = re.findall(r'Top 1 Accuracy ([\d.]+) %', run.stdout)
+    assert 0 <= float(accuracy) <= 100
+    assert (trained / 'scores.pkl').is_file()
+    weights = read_content(checkpoint)['state_dict']
+    assert not any('teacher' in key for key in weights)
+
+
+@pytest.mark.parametrize('scope', ['mmdet', 'mmseg'])
+def test_a_checkpoint_starts_the_backbone_of_a_detector_or_segmentor(trained, scope, log):
+    init_default_scope(scope)
+    init_cfg = dict(type='Pretrained', checkpoint=str(trained / 'work' / 'epoch_2.pth'))
+    backbone = MODELS.build(dict(type='mmeffvit.SwiftFormer', arch=SWIFTFORMER, init_cfg=init_cfg))
+    backbone.init_weights()
+    weights = read_content(init_cfg['checkpoint'])['state_dict']
+    for key, value in backbone.state_dict().items():
+        if not key.startswith('output_norms'):
+            assert torch.equal(value, weights[f'backbone.{key}']), key
+    assert re.search(r'\(mmeffvit layout\): \d+ tensors loaded, \d+ ignored, 20 missing', log.text)
+
+
+def test_a_missing_folder_and_another_number_of_classes_are_named(trained, tmp_path):
+    run = run_command_here('train', trained / 'tiny.py', '--cfg-options', f'data_root={tmp_path}',
+                        '--work-dir', tmp_path / 'work')  # fmt: skip
+    assert run.returncode == 2
+    assert f"train data: folder '{tmp_path}/train' does not exist" in run.stdout
+    run = run_command_here('train', trained / 'tiny.py', '--cfg-options',
+                           'model.head.num_classes=5', '--work-dir', tmp_path / 'work')  # fmt: skip
+    assert run.returncode == 2
+    assert 'head (ClassifierHead) has num_classes=5, but the train data has 3 classes' in run.stdout
+
+
+def test_an_accuracy_over_more_classes_than_there_are_stops_the_run(trained, tmp_path):
+    run = run_command_here('train', trained / 'tiny.py', '--work-dir', tmp_path / 'work',
+                           '--cfg-options', 'val_evaluator.topk=(1,5)')  # fmt: skip
+    assert run.returncode == 2
+    assert 'needs 5 classes or more, but the model has 3' in run.stdout
+    assert 'Set val_evaluator.topk=1' in run.stdout
+
+
+def test_a_command_for_dense_models_says_that_a_classifier_is_none(trained):
+    with pytest.raises(UserError, match='is for a classifier'):
+        find_source(str(trained / 'tiny.py'))
+
+
+def scores_of(path) -> list[float]:
+    """The scores of the classes in the order of their labels, of every image in a file."""
+    rows = json.loads(path.read_text())
+    return [
+        each['score'] for row in rows for each in sorted(row['classes'], key=itemgetter('label'))
+    ]
+
+
+def test_every_handle_of_a_run_predicts_and_an_exported_file_agrees(trained, tmp_path):
+    run, config = trained / 'work', trained / 'tiny.py'
+    checkpoint = run / 'epoch_2.pth'
+    images = trained / 'data' / 'val'
+    file = tmp_path / 'tiny.onnx'
+    size = ('--shape', 64, 64, '--image', images / 'dark' / '0.png')
+    exported = run_command_here('export', run, file, *size)
+    assert exported.returncode == 0, exported.stdout
+    assert 'scores: relative error' in exported.stdout
+    found = []
+    for index, handle in enumerate([(run,), (checkpoint,), (config, checkpoint), (file,)]):
+        out = tmp_path / f'{index}.json'
+        result = run_command_here('predict', *handle, images, '--out', out,
+                                  '--out-dir', tmp_path / 'drawn')  # fmt: skip
+        assert result.returncode == 0, result.stdout
+        assert re.search(r'bright/0\.png +(dark|bright|striped) +0\.\d{3}\n', result.stdout)
+        found.append(scores_of(out))
+    assert len(found[0]) == 3 * 12
+    assert sum(found[0]) == pytest.approx(12)
+    for scores in found[1:]:
+        assert scores == pytest.approx(found[0], abs=1e-5)
+    drawn, original = (
+        read_image(path / 'bright' / '0.png') for path in (tmp_path / 'drawn', images)
+    )
+    assert drawn.shape == (3 * original.shape[0], 3 * original.shape[1], 3)  # for the text
+    with pytest.raises(UserError, match=r'tiny\.onnx is a classifier, and a page shows objects'):
+        write_page(file, tmp_path / 'page')
+
+
+@pytest.mark.parametrize('size', [(90, 70), (70, 91), (40, 40)])
+@pytest.mark.parametrize('crop', [64, (64, 48)])
+def test_a_file_prepares_images_as_the_test_pipeline_does(size, crop):
+    steps = [
+        dict(type='ResizeEdge', scale=73, backend='pillow', interpolation='bicubic'),
+        dict(type='CenterCrop', crop_size=crop),
+    ]
+    image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    init_default_scope('mmpretrain')
+    expected = Compose([TRANSFORMS.build(step) for step in steps])(dict(img=image.copy()))['img']
+    dataset = dict(dataset=dict(pipeline=steps))
+    how = resize_of(Config(dict(default_scope='mmpretrain', test_dataloader=dataset)))
+    np.testing.assert_array_equal(resize(image, how).image, expected)
+    assert resize(image, how, fixed=(32, 32)).image.shape == (32, 32, 3)

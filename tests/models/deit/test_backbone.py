@@ -1,0 +1,204 @@
+"""DeiT: sizes, positions, both attentions, and parity with timm on the same weights."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mmeffvit.analysis.attention import Canvas, record_attention
+from mmeffvit.models import DeiT, DeiTMobiAtt
+from mmeffvit.models.deit.backbone import resize_positions
+from mmeffvit.models.mobile_attention.mixers import MIXERS
+from tests.models.parity import TOLERANCE, assert_same_gradients, load_from, randomized
+
+TINY = dict(channels=16, heads=2, depths=(1, 1, 1, 1))
+NAMES = {'t': 'deit_tiny_patch16_224', 's': 'deit_small_patch16_224', 'b': 'deit_base_patch16_224'}
+
+
+@pytest.mark.parametrize(('arch', 'size'), [('t', (97, 161)), ('t', (224, 224)), ('s', (64, 96))])
+def test_maps_equal_those_of_timm(timm, tmp_path, arch, size):
+    """The model of timm is built for the padded size, ours resizes the positions of its own."""
+    bottom, right = (-side % 16 for side in size)
+    padded = (size[0] + bottom, size[1] + right)
+    theirs = randomized(timm.create_model(NAMES[arch], img_size=padded))
+    ours = load_from(DeiT(arch, resolution=padded), theirs, tmp_path)
+    x = torch.randn(1, 3, *size)
+    with torch.no_grad():
+        every = theirs.forward_intermediates(
+            F.pad(x, (0, right, 0, bottom)), intermediates_only=True
+        )
+        for feature, other in zip(ours(x), every[2::3], strict=True):
+            assert (feature - other).abs().max() <= TOLERANCE * other.abs().max()
+
+
+def test_gradients_equal_those_of_timm(timm, tmp_path):
+    theirs = randomized(timm.create_model('deit_tiny_patch16_224', img_size=(96, 160)))
+    blocks = theirs.forward_intermediates
+
+    def every_third(x, **options):
+        return blocks(x, indices=[2, 5, 8, 11], **options)
+
+    theirs.forward_intermediates = every_third
+    assert_same_gradients(DeiT('t', resolution=(96, 160)), theirs, tmp_path)
+
+
+def test_positions_are_resized_like_an_image_and_kept_at_their_own_size():
+    positions = torch.randn(1, 1 + 3 * 4, 5)
+    assert torch.equal(resize_positions(positions, (3, 4), (3, 4)), positions)
+    resized = resize_positions(positions, (3, 4), (7, 9))
+    assert torch.equal(resized[:, :1], positions[:, :1])
+    for channel in range(5):
+        image = positions[0, 1:, channel].view(1, 1, 3, 4)
+        expected = F.interpolate(image, (7, 9), mode='bicubic', align_corners=False)
+        torch.testing.assert_close(resized[0, 1:, channel], expected.flatten())
+
+
+@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
+def test_weights_are_resized_to_the_resolution_on_loading(cls, tmp_path, log):
+    """A backbone for another size starts with the maps of one that resizes in every pass."""
+    torch.save({'model': official(DeiT(TINY).state_dict())}, tmp_path / 'official.pth')
+    size = (80, 144)
+    plain, resized = cls(TINY).eval(), cls(TINY, resolution=size).eval()
+    x = torch.randn(1, 3, *size)
+    maps = []
+    for backbone in (plain, resized):
+        backbone.load_pretrained(tmp_path / 'official.pth')
+        with torch.no_grad():
+            maps.append(backbone(x))
+    for feature, other in zip(*maps, strict=True):
+        torch.testing.assert_close(feature, other)
+    assert '1 of them resized, 0 ignored, 0 missing' in log.text
+
+
+def official(state: dict) -> dict:
+    """Keys of the authors' file."""
+    names = {
+        'stem.class_token': 'cls_token', 'stem.positions': 'pos_embed',
+        'stem.conv.': 'patch_embed.proj.', 'attention_norm': 'norm1',
+        'feed_forward_norm': 'norm2', 'attention.': 'attn.', 'feed_forward.expand': 'mlp.fc1',
+        'feed_forward.project': 'mlp.fc2',
+    }  # fmt: skip
+    spelled = {}
+    for key, value in state.items():
+        for i in range(4):
+            key = key.replace(f'stages.{i}.blocks.0.', f'blocks.{3 * i}.')
+        for ours, theirs in names.items():
+            key = key.replace(ours, theirs)
+        spelled[key] = value
+    return spelled
+
+
+@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
+def test_the_class_token_takes_part_and_is_not_in_the_maps(cls):
+    backbone = cls(TINY).eval()
+    x = torch.randn(1, 3, 64, 64)
+    with torch.no_grad():
+        before = backbone(x)
+        backbone.stem.class_token += 1
+        after = backbone(x)
+    assert [tuple(feature.shape) for feature in after] == [(1, 16, 4, 4)] * 4
+    assert all((a - b).abs().max() > 0 for a, b in zip(after, before, strict=True))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
+def test_class_tokens_are_the_first_tokens_of_the_last_block(cls):
+    backbone = cls(TINY, class_tokens=2, output='class_tokens', out_indices=(3,)).eval()
+    seen = []
+    backbone.stages[3].register_forward_hook(lambda *args: seen.append(args[2][0]))
+    (tokens,) = backbone(torch.randn(2, 3, 64, 48))
+    assert tokens.shape == (2, 2, 16)
+    assert tokens.equal(seen[0][:, :2])
+    assert seen[0].shape == (2, 2 + 4 * 3, 16)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('name', [name for name in MIXERS if name != 'eva'])
+def test_every_mixer_takes_the_class_token_as_one_more_token(name):
+    torch.manual_seed(0)
+    arch = dict(TINY, channels=24, heads=2)
+    backbone = randomized(DeiT(arch, attention=name)).eval()
+    mixer = backbone.stages[0].blocks[0].attention
+    x = torch.randn(1, 1 + 12, 24)
+    query, key, value = (m.transpose(1, 2)[..., None] for m in mixer.qkv(x).chunk(3, dim=2))
+    expected = mixer.proj(mixer.mix(query, key, value)[..., 0].transpose(1, 2))
+    torch.testing.assert_close(mixer(x, (4, 3)), expected)
+    before = backbone(torch.ones(1, 3, 64, 48))
+    backbone.stem.class_token += 1
+    changes = [
+        not a.equal(b) for a, b in zip(before, backbone(torch.ones(1, 3, 64, 48)), strict=True)
+    ]
+    assert changes == [name not in ('head_softmax', 'head_linear')] * 4  # these mix no tokens
+
+
+@torch.no_grad()
+def test_maps_of_a_mixer_are_those_of_the_cells():
+    backbone = randomized(DeiTMobiAtt(TINY, head_channels=8)).eval()
+    with record_attention(backbone, Canvas(64, 48, (20, 40)), ['stages.1']) as readings:
+        backbone(torch.randn(1, 3, 64, 48))
+    (name,) = readings
+    assert name == 'stages.1.blocks.0.attention'
+    assert readings[name].arrays['competed'].shape == (2, 4, 3)
+
+
+def test_windows_need_a_map():
+    with pytest.raises(ValueError, match='windows on a map: choose class_tokens=0'):
+        DeiT(TINY, attention='eva')
+    maps = DeiT(TINY, attention=dict(type='eva', window=2), class_tokens=0)(
+        torch.randn(1, 3, 64, 48)
+    )
+    assert maps[3].shape == (1, 16, 4, 3)
+
+
+def test_layers_start_as_those_of_the_authors():
+    torch.manual_seed(0)
+    backbone = DeiT('t')
+    assert float(backbone.stages[3].blocks[2].feed_forward.expand.weight.std()) == pytest.approx(
+        0.02, rel=0.02
+    )
+    assert float(backbone.stem.positions.std()) == pytest.approx(0.02, rel=0.02)
+    assert not backbone.stages[0].blocks[0].attention.qkv.bias.any()
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        (dict(attention='linear'), "attention is 'linear'; choose one of"),
+        (dict(competition=False), "competition is False: attention='multi_head' does not use it"),
+        (dict(class_tokens=3), 'class_tokens is 3; choose 0, 1 or 2'),
+        (dict(attention='mobile', head_channels=5), 'head_channels is 5; choose a divisor of 192'),
+        (dict(output='tokens'), "output is 'tokens'; choose one of"),
+        (dict(output='class_tokens', class_tokens=0), 'but class_tokens is 0'),
+        (dict(resolution=0), r'resolution is \(0, 0\)'),
+        (dict(arch=dict(TINY, heads=3)), 'divisible by the heads'),
+        (dict(arch=dict(TINY, depths=(1, 1, 1))), '4 depths'),
+    ],
+)
+def test_invalid_arguments_are_named(options, words):
+    with pytest.raises(ValueError, match=words):
+        DeiT(**options)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('resolution', [224, 64])
+@pytest.mark.parametrize('layout', [official, dict], ids=['official', 'ours'])
+@pytest.mark.parametrize('given', [2, 1, 0])
+def test_weights_load_into_a_backbone_with_fewer_class_tokens(given, layout, resolution, tmp_path):
+    source = DeiT(TINY, class_tokens=given, resolution=224 if layout is official else resolution)
+    torch.nn.init.normal_(source.stem.positions)
+    torch.save({'model': layout(source.state_dict())}, tmp_path / 'weights.pth')
+    for kept in range(given + 1):
+        backbone = DeiT(TINY, class_tokens=kept, resolution=resolution)
+        backbone.load_pretrained(tmp_path / 'weights.pth')
+        positions, expected = backbone.stem.positions, source.stem.positions
+        assert torch.equal(positions[:, :kept], expected[:, :kept])
+        if expected.shape[1] - given == positions.shape[1] - kept:
+            assert torch.equal(positions[:, kept:], expected[:, given:])
+        if kept:
+            assert torch.equal(backbone.stem.class_token, source.stem.class_token)
+
+
+def test_a_file_of_another_variant_is_rejected(tmp_path):
+    torch.save(official(DeiT(dict(TINY, channels=32)).state_dict()), tmp_path / 'wide.pth')
+    backbone = DeiT(TINY)
+    with pytest.raises(ValueError, match=r'proj\.bias: \(32,\) in the file, \(16,\)'):
+        backbone.load_pretrained(tmp_path / 'wide.pth')

@@ -1,0 +1,262 @@
+"""Single-head deformable attention against its equation, and its use in the detector."""
+
+import math
+
+import pytest
+import torch
+from mmcv.ops import MultiScaleDeformableAttention
+from mmengine.config import ConfigDict
+from mmengine.registry import init_default_scope
+from torch import Tensor, nn
+
+from mmeffvit.models.detection import (
+    ProjectedDeformableAttention,
+    SingleHeadDeformableDETR,
+    SplitDeformableAttention,
+)
+from mmeffvit.models.detection.single_head_deformable import SingleHeadLayers, initial_offsets
+from mmeffvit.registry import MODELS
+
+LEVELS = ((5, 3), (2, 4))  # height and width
+CELLS = sum(height * width for height, width in LEVELS)
+ATTENTIONS = (ProjectedDeformableAttention, SplitDeformableAttention)
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def randomize(module: nn.Module) -> nn.Module:
+    """Randomize all weights: with the initial ones, the offsets do not depend on the query."""
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -0.5, 0.5)
+    return module
+
+
+def inputs(channels: int, queries: int) -> dict[str, Tensor]:
+    shapes = torch.tensor(LEVELS)
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*sizes: int) -> Tensor:
+        return torch.rand(sizes, generator=generator, dtype=torch.float64)
+
+    return dict(
+        query=random(2, queries, channels),
+        value=random(2, CELLS, channels),
+        query_pos=random(2, queries, channels),
+        reference_points=random(2, queries, len(LEVELS), 2),
+        key_padding_mask=random(2, CELLS) < 0.2,
+        spatial_shapes=shapes,
+        level_start_index=torch.tensor([0, 15]),
+    )
+
+
+def sample(level: Tensor, x: float, y: float) -> Tensor:
+    """Sample a map (H, W, D) bilinearly; cell i extends from i to i + 1."""
+    height, width, _ = level.shape
+    total = torch.zeros(level.shape[2], dtype=level.dtype)
+    left, top = math.floor(x - 0.5), math.floor(y - 0.5)
+    for column in (left, left + 1):
+        for row in (top, top + 1):
+            if 0 <= column < width and 0 <= row < height:
+                share = (1 - abs(x - 0.5 - column)) * (1 - abs(y - 0.5 - row))
+                total += share * level[row, column]
+    return total
+
+
+def found_by_one_head(
+    attention: ProjectedDeformableAttention, value: Tensor, given: dict[str, Tensor]
+) -> Tensor:
+    """The weighted sum of the sampled values, before the output projection."""
+    located = given['query'] + given['query_pos']
+    sizes = (*located.shape[:2], len(LEVELS), attention.num_points)
+    offsets = attention.sampling_offsets(located).view(*sizes, 2)
+    weights = attention.attention_weights(located).softmax(dim=-1).view(sizes)
+    value = attention.value_proj(value)
+    value[given['key_padding_mask']] = 0
+    found = torch.zeros(*sizes[:2], value.shape[-1], dtype=value.dtype)
+    for image, query, index, point in torch.cartesian_prod(*map(torch.arange, sizes)).tolist():
+        height, width = LEVELS[index]
+        start = given['level_start_index'][index]
+        level = value[image, start : start + height * width].view(height, width, -1)
+        x, y = given['reference_points'][image, query, index] * torch.tensor([width, height])
+        dx, dy = offsets[image, query, index, point]
+        weight = weights[image, query, index, point]
+        found[image, query] += weight * sample(level, float(x + dx), float(y + dy))
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('queries', [1, 7])
+def test_projected_attention_is_its_equation(queries):
+    module = ProjectedDeformableAttention(16, 8, num_levels=2, num_points=3)
+    module = randomize(module.double()).eval()
+    given = inputs(16, queries)
+    expected = given['query'] + module.output_proj(found_by_one_head(module, given['value'], given))
+    torch.testing.assert_close(module(**given), expected, rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('queries', [1, 7])
+def test_split_attention_is_its_equation(queries):
+    module = SplitDeformableAttention(16, 8, num_levels=2, num_points=3)
+    module = randomize(module.double()).eval()
+    given = inputs(16, queries)
+    found = found_by_one_head(module.attention, given['value'][..., :8], given)
+    joined = torch.cat([found, given['query'][..., 8:]], dim=-1)
+    expected = given['query'] + module.output_proj(joined)
+    torch.testing.assert_close(module(**given), expected, rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
+def test_self_attention_samples_the_queries_without_their_position():
+    module = SplitDeformableAttention(16, 8, num_levels=2, num_points=3)
+    module = randomize(module.double()).eval()
+    given = inputs(16, CELLS)
+    given['value'] = None
+    found = module(**given)
+    torch.testing.assert_close(found, module(**{**given, 'value': given['query']}))
+
+
+@pytest.mark.parametrize('attention', ATTENTIONS)
+def test_every_weight_gets_a_gradient_and_dropout_is_for_training_only(attention):
+    module = randomize(attention(16, 8, num_levels=2, num_points=3, dropout=0.5).double())
+    given = inputs(16, 7)
+    module(**given).square().sum().backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in module.parameters())
+    kept = module(**given) != given['query']
+    assert 0.2 < kept.double().mean() < 0.8
+    assert (module.eval()(**given) != given['query']).all()
+
+
+def test_parameters_of_the_modules_are_those_counted_by_hand():
+    assert count(MultiScaleDeformableAttention()) == 230_272
+    assert count(ProjectedDeformableAttention(256, 64)) == 45_424
+    assert count(SplitDeformableAttention(256, 64)) == 82_288
+
+
+@pytest.mark.filterwarnings('ignore:.*power of 2')  # 1 / 49 * 49 is below 1
+@pytest.mark.parametrize('attended', range(1, 50))
+def test_the_head_has_exactly_the_attended_channels(attended):
+    module = ProjectedDeformableAttention(49, attended)
+    assert module.value_proj.out_features == module.output_proj.in_features == attended
+
+
+def test_initial_points_cover_four_directions_and_all_distances():
+    offsets = initial_offsets(4, 4)
+    first = torch.tensor([[1.0, 0], [0, 2], [-3, 0], [0, -4]])
+    torch.testing.assert_close(offsets[0], first, rtol=0, atol=1e-5)
+    second = torch.tensor([[0.0, 1], [-2, 0], [0, -3], [4, 0]])
+    torch.testing.assert_close(offsets[1], second, rtol=0, atol=1e-5)
+    points = {tuple(point) for point in offsets.flatten(0, 1).round().int().tolist()}
+    sides = ((1, 0), (-1, 0), (0, 1), (0, -1))
+    assert points == {(far * x, far * y) for x, y in sides for far in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize('num_points', [4, 6, 8])
+def test_point_p_is_p_plus_one_cells_away(num_points):
+    distance = initial_offsets(4, num_points).abs().amax(dim=-1)
+    torch.testing.assert_close(distance, torch.arange(1.0, num_points + 1).expand(4, -1))
+
+
+@pytest.mark.parametrize('attention', ATTENTIONS)
+def test_initial_values_are_the_documented_ones(attention):
+    module = attention(64, 32, num_levels=3, num_points=4)
+    module = getattr(module, 'attention', module)
+    assert module.sampling_offsets.weight.abs().max() == 0
+    assert torch.equal(module.sampling_offsets.bias.view(3, 4, 2), initial_offsets(3, 4))
+    assert module.attention_weights.weight.abs().max() == 0
+    assert module.value_proj.bias.abs().max() == 0
+
+
+def small_detector(**single_head: object) -> SingleHeadDeformableDETR:
+    """Three encoder and four decoder layers of 32 channels, on two levels."""
+    init_default_scope('mmdet')  # for modules that mmdet's modules build
+    deformable = dict(embed_dims=32, num_heads=4, num_levels=2, num_points=3, dropout=0.2)
+    ffn = dict(embed_dims=32, feedforward_channels=64, ffn_drop=0.0)
+    config = ConfigDict(
+        type='mmeffvit.SingleHeadDeformableDETR',
+        single_head=single_head,
+        num_queries=5,
+        num_feature_levels=2,
+        backbone=dict(type='mmdet.ResNet', depth=18, num_stages=1, strides=(1,), dilations=(1,),
+                      out_indices=(0,), base_channels=8),
+        neck=dict(type='mmdet.ChannelMapper', in_channels=[8], out_channels=32, num_outs=2),
+        encoder=dict(num_layers=3, layer_cfg=dict(self_attn_cfg=deformable, ffn_cfg=ffn)),
+        decoder=dict(
+            num_layers=4,
+            layer_cfg=dict(
+                self_attn_cfg=dict(embed_dims=32, num_heads=4),
+                cross_attn_cfg=deformable,
+                ffn_cfg=ffn,
+            ),
+            post_norm_cfg=None,
+        ),
+        positional_encoding=dict(num_feats=16, normalize=True),
+        bbox_head=dict(type='mmdet.DeformableDETRHead', num_classes=3, embed_dims=32,
+                       loss_cls=dict(type='mmdet.FocalLoss')),
+    )  # fmt: skip
+    return MODELS.build(config)
+
+
+def kinds(detector: SingleHeadDeformableDETR) -> tuple[list[type], list[type]]:
+    encoder = [type(layer.self_attn) for layer in detector.encoder.layers]
+    return encoder, [type(layer.cross_attn) for layer in detector.decoder.layers]
+
+
+def test_only_the_chosen_layers_are_replaced():
+    detector = small_detector(encoder=[0, 2], decoder=[3], attended=8)
+    stock, split = MultiScaleDeformableAttention, SplitDeformableAttention
+    assert kinds(detector) == ([split, stock, split], [stock, stock, stock, split])
+    replaced = detector.encoder.layers[2].self_attn
+    assert (replaced.attention.num_levels, replaced.attention.num_points) == (2, 3)
+    assert replaced.dropout.p == 0.2
+    assert replaced.attended == 8
+
+
+def test_attention_and_feed_forward_of_the_chosen_layers_have_options():
+    detector = small_detector(
+        encoder=[1], decoder=[], attended=8, attention='projected', ffn_channels=40
+    )
+    stock, projected = MultiScaleDeformableAttention, ProjectedDeformableAttention
+    assert kinds(detector) == ([stock, projected, stock], [stock] * 4)
+    layers = [*detector.encoder.layers, *detector.decoder.layers]
+    assert [layer.ffn.feedforward_channels for layer in layers] == [64, 40, 64, 64, 64, 64, 64]
+
+
+def test_without_a_choice_the_layers_are_those_of_the_paper():
+    chosen = SingleHeadLayers()
+    assert (chosen.encoder, chosen.decoder, chosen.attended) == ((1, 2, 3), (1, 2, 3), 64)
+    assert (chosen.attention, chosen.ffn_channels) == ('split', None)
+
+
+@pytest.mark.parametrize('attention', ['split', 'projected'])
+def test_initializing_the_detector_keeps_the_initial_points(attention):
+    detector = small_detector(encoder=[1], decoder=[1], attended=8, attention=attention)
+    randomize(detector.encoder)
+    detector.init_weights()
+    replaced = detector.encoder.layers[1].self_attn
+    module = getattr(replaced, 'attention', replaced)
+    assert torch.equal(module.sampling_offsets.bias.view(2, 3, 2), initial_offsets(2, 3))
+    assert module.sampling_offsets.weight.abs().max() == 0
+    assert replaced.output_proj.bias.abs().max() == 0
+
+
+@pytest.mark.parametrize(
+    ('choice', 'said'),
+    [
+        (
+            dict(encoder=[3], decoder=[]),
+            r'single_head.encoder is \(3,\); choose layers from 0 to 2',
+        ),
+        (dict(encoder=[], decoder=[-1]), r'single_head.decoder is \(-1,\)'),
+        (dict(encoder=[1, 1], decoder=[]), 'each once'),
+        (dict(attention='dense'), "attention is 'dense'; choose one of 'split', 'projected'"),
+        (dict(ffn_channels=0), 'ffn_channels is 0'),
+        (dict(encoder=[1], decoder=[1], attended=33), 'attended is 33; choose 1 to 32'),
+        (dict(encoder=[1], decoder=[1], attended=0), 'attended is 0; choose 1 to 32'),
+    ],
+)
+def test_an_invalid_choice_is_reported(choice, said):
+    with pytest.raises(ValueError, match=said):
+        small_detector(**choice)

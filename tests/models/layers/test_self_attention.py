@@ -1,0 +1,333 @@
+"""Self-attention between pixels of patches, against equations on tokens sliced from the map."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mmeffvit.analysis.complexity.parts import count_modules
+from mmeffvit.models.layers.self_attention import SelfAttention, from_tokens, to_tokens
+from mmeffvit.models.mobilevitv2.ablations import (
+    LatentSelfAttention,
+    LinformerAttention,
+    SampledSelfAttention,
+)
+from mmeffvit.models.mobilevitv2.attention import (
+    KeylessSeparableSelfAttention,
+    SeparableSelfAttention,
+)
+from mmeffvit.models.swiftformer.ablations import CrossCovarianceAttention, TransposeAttention
+
+CHANNELS, HEADS = 8, 2
+
+
+def normal(layer: nn.Module) -> nn.Module:
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return layer.double().eval()
+
+
+def project(conv: nn.Conv2d, x: Tensor) -> Tensor:
+    """A 1x1 convolution of tokens (T, C)."""
+    return x @ conv.weight[:, :, 0, 0].T + conv.bias
+
+
+def samples(x: Tensor, patch: int) -> Iterator[tuple[Tensor, ...]]:
+    """Rows and columns of the pixels at each position in the patches of an image (C, H, W)."""
+    rows, columns = (torch.arange(side) for side in x.shape[1:])
+    for row in range(patch):
+        for column in range(patch):
+            yield torch.meshgrid(rows[row::patch], columns[column::patch], indexing='ij')
+
+
+def by_sample(layer: nn.Module, x: Tensor, of_tokens) -> Tensor:
+    """Run ``of_tokens(tokens, grid)`` on the tokens (T, C) of every sample, and W_o on the rest."""
+    out = torch.empty_like(x)
+    for image, result in zip(x, out, strict=True):
+        for rows, columns in samples(image, layer.patch_size):
+            tokens = image[:, rows, columns].flatten(1).T
+            mixed = project(layer.out, of_tokens(tokens, rows.shape))
+            result[:, rows, columns] = mixed.T.unflatten(1, rows.shape)
+    return out
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention of tokens (T, C) in heads, one after the other."""
+    parts = (m.chunk(HEADS, dim=1) for m in (query, key, value))
+    mixed = []
+    for q, k, v in zip(*parts, strict=True):
+        weights = (torch.einsum('nd,md->nm', q, k) / math.sqrt(q.shape[1])).exp()
+        mixed.append(weights @ v / weights.sum(1, keepdim=True))
+    return torch.cat(mixed, dim=1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(('size', 'patch_size'), [((4, 6), 2), ((3, 5), 1), ((1, 1), 1)])
+def test_self_attention_equals_its_equation(size, patch_size):
+    layer = normal(SelfAttention(CHANNELS, HEADS, patch_size=patch_size))
+    x = torch.randn(2, CHANNELS, *size, dtype=torch.float64)
+    expected = by_sample(layer, x, lambda t, _: attend(*project(layer.qkv, t).chunk(3, dim=1)))
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
+
+
+def resized(projection: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Bilinear resizing of every row written out, scaled to the number of tokens: (p, T)."""
+    factors = []
+    for side, target in zip(projection.shape[1:], grid, strict=True):
+        factor = torch.zeros(target, side, dtype=projection.dtype)
+        for i in range(target):
+            place = min(max((i + 0.5) * side / target - 0.5, 0), side - 1)
+            low = min(int(place), max(side - 2, 0))
+            factor[i, low] += 1 - (place - low)
+            factor[i, min(low + 1, side - 1)] += place - low
+        factors.append(factor)
+    rows, columns = factors
+    larger = torch.einsum('ir,prc,jc->pij', rows, projection, columns)
+    return larger.flatten(1) * projection[0].numel() / larger[0].numel()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ('size', 'patch_size'), [((6, 4), 2), ((10, 6), 2), ((5, 3), 1), ((1, 1), 1)]
+)
+def test_linformer_equals_its_equation_at_its_size_and_at_others(size, patch_size):
+    options = dict(projected=5, grid=(3, 2), patch_size=patch_size)
+    layer = normal(LinformerAttention(CHANNELS, HEADS, **options))
+
+    def of_tokens(tokens: Tensor, grid: tuple[int, int]) -> Tensor:
+        query, key, value = project(layer.qkv, tokens).chunk(3, dim=1)
+        key = resized(layer.key_projection, grid) @ key
+        value = resized(layer.value_projection, grid) @ value
+        return attend(query, key, value)
+
+    x = torch.randn(2, CHANNELS, *size, dtype=torch.float64)
+    torch.testing.assert_close(layer(x), by_sample(layer, x, of_tokens), rtol=1e-9, atol=1e-12)
+
+
+def test_linformer_projects_a_constant_map_to_the_same_values_at_every_size():
+    layer = LinformerAttention(CHANNELS, grid=(4, 4))
+    sums = [layer.resized(layer.key_projection, grid).sum() for grid in [(4, 4), (8, 8), (4, 12)]]
+    torch.testing.assert_close(sums[1], sums[0])
+    torch.testing.assert_close(sums[2], sums[0])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('num_latents', [1, 3])
+@pytest.mark.parametrize(('size', 'patch_size'), [((4, 6), 2), ((3, 5), 1)])
+def test_several_latents_equal_their_equation(size, patch_size, num_latents):
+    layer = normal(LatentSelfAttention(CHANNELS, num_latents, patch_size=patch_size))
+
+    def of_tokens(tokens: Tensor, _: tuple[int, int]) -> Tensor:
+        sizes = (num_latents, CHANNELS, CHANNELS)
+        logits, key, value = project(layer.qkv, tokens).split(sizes, dim=1)
+        contexts = [logits[:, i].softmax(0) @ key for i in range(num_latents)]
+        return value.clamp_min(0) * torch.stack(contexts).mean(0)
+
+    x = torch.randn(2, CHANNELS, *size, dtype=torch.float64)
+    torch.testing.assert_close(layer(x), by_sample(layer, x, of_tokens), rtol=1e-9, atol=1e-12)
+
+
+def test_one_latent_is_separable_self_attention_with_its_weights():
+    layer = SeparableSelfAttention(CHANNELS).double()
+    latent = LatentSelfAttention(CHANNELS).double()
+    latent.load_state_dict(layer.state_dict())
+    x = torch.randn(2, CHANNELS, 4, 6, dtype=torch.float64)
+    torch.testing.assert_close(latent(x), layer(x), rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
+def test_equal_latents_are_one_latent():
+    one, four = normal(LatentSelfAttention(CHANNELS)), LatentSelfAttention(CHANNELS, 4).double()
+    four.load_state_dict(one.state_dict() | {
+        f'qkv.{name}': torch.cat((value[:1].expand(4, *value.shape[1:]), value[1:]))
+        for name, value in one.qkv.state_dict().items()
+    })  # fmt: skip
+    x = torch.randn(2, CHANNELS, 4, 6, dtype=torch.float64)
+    torch.testing.assert_close(four(x), one(x))
+
+
+def test_tokens_return_to_their_places():
+    x = torch.randn(2, 3, 6, 4)
+    tokens = to_tokens(x, 2)
+    assert tokens.shape == (2, 4, 3, 6)
+    assert torch.equal(from_tokens(tokens, 2, (6, 4)), x)
+
+
+def chosen(norms: Tensor, count: int, sampling: str) -> list[int]:
+    if sampling == 'top':
+        return sorted(sorted(range(len(norms)), key=lambda i: -float(norms[i]))[:count])
+    return [i * len(norms) // count for i in range(count)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('sampling', ['uniform', 'random', 'top'])
+@pytest.mark.parametrize(('pixels', 'patches'), [(1, 1.0), (3, 1.0), (None, 0.34), (2, 0.5)])
+def test_sampled_attention_equals_a_loop_over_its_tokens(pixels, patches, sampling):
+    options = dict(pixels=pixels, patches=patches, sampling=sampling)
+    layer = normal(SampledSelfAttention(CHANNELS, **options))
+    x = torch.randn(2, CHANNELS, 4, 6, dtype=torch.float64)
+    out = torch.zeros_like(x)
+    for image, result in zip(x, out, strict=True):
+        cells = [(2 * (n // 3), 2 * (n % 3)) for n in range(6)]  # top left pixels of the patches
+        blocks = [image[:, top : top + 2, left : left + 2] for top, left in cells]
+        norms = torch.stack([block.norm() for block in blocks])
+        kept = chosen(norms, max(round(patches * 6), 1), sampling)
+        own = [chosen(b.flatten(1).norm(dim=0), pixels or 4, sampling) for b in blocks]
+        for j in range(pixels or 4):
+            places = [(cells[n][0] + own[n][j] // 2, cells[n][1] + own[n][j] % 2) for n in kept]
+            tokens = torch.stack([image[:, row, column] for row, column in places])
+            query, key, value = project(layer.qkv, tokens).split((1, CHANNELS, CHANNELS), dim=1)
+            context = (query[:, 0].softmax(0)[:, None] * key).sum(0)
+            mixed = project(layer.out, value.clamp_min(0) * context)
+            for (row, column), token in zip(places, mixed, strict=True):
+                result[:, row, column] = token
+    torch.testing.assert_close(layer(x), out, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(layer(x), layer(x), rtol=0, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('sampling', ['uniform', 'random', 'top'])
+def test_sampling_every_token_is_separable_self_attention_with_its_weights(sampling):
+    plain = normal(SeparableSelfAttention(CHANNELS))
+    layer = SampledSelfAttention(CHANNELS, sampling=sampling).double()
+    layer.load_state_dict(plain.state_dict())
+    x = torch.randn(2, CHANNELS, 4, 6, dtype=torch.float64)
+    torch.testing.assert_close(layer.train()(x), plain(x), rtol=1e-10, atol=1e-12)
+
+
+def test_random_tokens_differ_in_train_mode_alone():
+    layer = SampledSelfAttention(CHANNELS, pixels=1, sampling='random')
+    x = torch.randn(1, CHANNELS, 16, 16)
+    kept = {tuple(layer.train()(x)[0, 0].nonzero().flatten().tolist()) for _ in range(5)}
+    assert len(kept) > 1
+    assert {len(places) for places in kept} == {2 * 64}  # one of four pixels
+
+
+@pytest.mark.parametrize('sampling', ['uniform', 'random', 'top'])
+def test_macs_fall_in_proportion_to_the_sampled_tokens(sampling):
+    def cost(layer: nn.Module) -> int:
+        return sum(count_modules(layer.eval(), lambda run: run(torch.zeros(1, 8, 16, 16))).values())
+
+    whole = cost(SeparableSelfAttention(8))
+    for options in (dict(pixels=2), dict(patches=0.5), dict(pixels=1, patches=0.25)):
+        part = options.get('pixels', 4) / 4 * options.get('patches', 1)
+        assert cost(SampledSelfAttention(8, **options, sampling=sampling)) <= part * whole
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('size', [(1, 1), (5, 3)])
+def test_cross_covariance_attention_equals_its_equation(size):
+    layer = normal(CrossCovarianceAttention(CHANNELS, HEADS))
+    x = torch.randn(2, CHANNELS, *size, dtype=torch.float64)
+    for image, found in zip(x, layer(x), strict=True):
+        query, key, value = project(layer.qkv, image.flatten(1).T).chunk(3, dim=1)
+        query, key = (m / m.square().sum(0, keepdim=True).sqrt() for m in (query, key))
+        heads = [m.chunk(HEADS, dim=1) for m in (query, key, value)]
+        mixed = []
+        for head, (q, k, v) in enumerate(zip(*heads, strict=True)):
+            weights = (torch.einsum('nd,ne->de', q, k) * layer.temperature[head, 0, 0]).exp()
+            mixed.append(torch.einsum('de,ne->nd', weights / weights.sum(1, keepdim=True), v))
+        expected = project(layer.out, torch.cat(mixed, dim=1)).T.unflatten(1, size)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('softmax_over', ['keys', 'queries'])
+@pytest.mark.parametrize('heads', [1, HEADS])
+def test_transpose_attention_equals_its_equation(heads, softmax_over):
+    layer = normal(TransposeAttention(CHANNELS, heads, softmax_over=softmax_over))
+    x = torch.randn(2, CHANNELS, 3, 2, dtype=torch.float64)
+    for image, found in zip(x, layer(x), strict=True):
+        parts = project(layer.qkv, image.flatten(1).T).chunk(3, dim=1)
+        mixed = []
+        for q, k, v in zip(*(m.chunk(heads, dim=1) for m in parts), strict=True):
+            size = range(q.shape[1])
+            scores = torch.stack(
+                [
+                    torch.stack([sum(q[n, d] * k[n, e] for n in range(6)) for e in size])
+                    for d in size
+                ]
+            )
+            scores = (scores / math.sqrt(len(size))).exp()
+            scores = scores / scores.sum(1 if softmax_over == 'keys' else 0, keepdim=True)
+            rows = [[sum(v[n, d] * scores[d, e] for d in size) for e in size] for n in range(6)]
+            mixed.append(torch.tensor(rows, dtype=torch.float64))
+        expected = project(layer.out, torch.cat(mixed, dim=1)).T.unflatten(1, (3, 2))
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@torch.no_grad()
+def test_transpose_attention_depends_on_the_scale_of_its_queries_and_cross_covariance_does_not():
+    x = torch.randn(1, CHANNELS, 3, 2, dtype=torch.float64)
+    for cls, depends in ((TransposeAttention, True), (CrossCovarianceAttention, False)):
+        layer = normal(cls(CHANNELS, HEADS))
+        before = layer(x)
+        for parameter in layer.qkv.parameters():
+            parameter[:CHANNELS] *= 3
+        assert torch.allclose(layer(x), before) != depends
+
+
+@torch.no_grad()
+def test_separable_attention_without_relu_is_equation_3_of_swiftformer():
+    layer = normal(SeparableSelfAttention(CHANNELS, 1, relu=False))
+    x = torch.randn(2, CHANNELS, 3, 5, dtype=torch.float64)
+
+    def of_tokens(tokens: Tensor, _: tuple[int, int]) -> Tensor:
+        query, key, value = project(layer.qkv, tokens).split((1, CHANNELS, CHANNELS), dim=1)
+        weights = query[:, 0].exp() / query[:, 0].exp().sum()
+        return value * sum(weights[n] * key[n] for n in range(len(key)))
+
+    expected = by_sample(layer, x, of_tokens)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
+    keyless = KeylessSeparableSelfAttention(layer)
+    torch.testing.assert_close(keyless(x), expected, rtol=1e-9, atol=1e-12)
+
+
+LAYERS = {
+    'self': lambda: SelfAttention(CHANNELS, HEADS, patch_size=2),
+    'linformer': lambda: LinformerAttention(CHANNELS, HEADS, grid=(2, 3), patch_size=2),
+    'latents': lambda: LatentSelfAttention(CHANNELS, 3),
+    'transpose': lambda: TransposeAttention(CHANNELS, HEADS),
+    'cross_covariance': lambda: CrossCovarianceAttention(CHANNELS, HEADS),
+    'sampled': lambda: SampledSelfAttention(CHANNELS, pixels=2, patches=0.5, sampling='top'),
+}
+
+
+@pytest.mark.parametrize('name', LAYERS)
+def test_gradients_reach_the_input_and_every_parameter(name):
+    layer = LAYERS[name]()
+    x = torch.randn(1, CHANNELS, 4, 6, requires_grad=True)
+    layer(x).square().sum().backward()
+    for tensor in (x, *layer.parameters()):
+        assert tensor.grad.isfinite().all()
+        assert tensor.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize('name', LAYERS)
+def test_half_precision_stays_finite(name, dtype):
+    x = 20 * torch.randn(1, CHANNELS, 32, 32)
+    x[..., 0] = 0
+    assert LAYERS[name]().to(dtype)(x.to(dtype)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ('build', 'named'),
+    [
+        (lambda: SelfAttention(10, 4), '10 channels are not divisible into 4 heads'),
+        (lambda: TransposeAttention(10, 4), '10 channels are not divisible into 4 heads'),
+        (lambda: SelfAttention(8, 0), '8 channels are not divisible into 0 heads'),
+        (lambda: TransposeAttention(8, 0), '8 channels are not divisible into 0 heads'),
+        (lambda: SampledSelfAttention(8, sampling='row'), "sampling is 'row'; choose one of"),
+        (lambda: TransposeAttention(8, softmax_over='rows'), r"'rows'; choose one of \('keys', 'q"),
+        (lambda: SampledSelfAttention(8, pixels=5), 'pixels is 5; choose 1 to 4'),
+        (lambda: SampledSelfAttention(8, patches=0), 'patches is 0; choose a ratio above 0'),
+        (lambda: LatentSelfAttention(8, 0), 'num_latents is 0; it must be at least 1'),
+        (lambda: LinformerAttention(8, projected=0), r'projected is 0 and grid is \(16, 16\)'),
+    ],
+)
+def test_bad_arguments_are_named(build, named):
+    with pytest.raises(ValueError, match=named):
+        build()

@@ -1,0 +1,138 @@
+"""SHViT: sizes, initial values, and parity with timm on the same weights."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from mmeffvit.models import SHViT
+from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
+from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
+from mmeffvit.models.shvit.backbone import VARIANTS, Downsample, SHViTBlock, with_ratio
+from tests.models.parity import assert_same_gradients, assert_same_maps, randomized
+
+
+@pytest.mark.parametrize('arch', VARIANTS)
+def test_maps_equal_those_of_timm(timm, tmp_path, arch):
+    assert_same_maps(SHViT(arch), randomized(timm.create_model(f'shvit_{arch}')), tmp_path)
+
+
+def test_gradients_equal_those_of_timm(timm, tmp_path):
+    assert_same_gradients(SHViT('s1'), randomized(timm.create_model('shvit_s1')), tmp_path)
+
+
+def test_blocks_start_as_the_identity_and_downsampling_does_not():
+    x = torch.randn(2, 16, 5, 6)
+    assert torch.equal(SHViTBlock(16, attended=4)(x), x)
+    assert not torch.equal(Downsample(16, 24).before(x), x)
+
+
+@pytest.mark.parametrize(
+    ('arch', 'options', 'attended'),
+    [
+        ('s3', dict(partial_ratio=1 / 4.67), (0, 75, 96)),  # as released
+        ('s1', dict(partial_ratio=1, num_heads=4), (0, 224, 320)),
+        ('s1', dict(partial_ratio=0.5, num_heads=12), (0, 108, 156)),
+        ('s4', dict(partial_ratio=0.001), (0, 1, 1)),
+    ],
+)
+def test_a_partial_ratio_gives_the_attended_channels(arch, options, attended):
+    with torch.device('meta'):
+        backbone = SHViT(arch, **options)
+    layers = [m for m in backbone.modules() if isinstance(m, SingleHeadSelfAttention)]
+    assert {m.sizes[0] for m in layers} == set(attended) - {0}
+    heads = options.get('num_heads', 1)
+    assert all(isinstance(m, PartialMultiHeadAttention) == (heads > 1) for m in layers)
+    assert all(m.qkv_sizes[:2] == (heads * 16, heads * 16) for m in layers)
+
+
+def test_the_ratio_of_the_paper_is_that_of_the_released_models_to_one_channel():
+    for arch in VARIANTS.values():
+        found = with_ratio(arch, 1 / 4.67, 1).attended
+        assert all(abs(a - b) <= 1 for a, b in zip(found, arch.attended, strict=True))
+
+
+# rows of table 6, and the single head on all channels of figure 6 (b): MACs of the
+# backbone alone at 224 x 224 by another counter, and millions of parameters
+ROWS = {
+    '2 no attention': (dict(attention='none'), 0.5495, 12.06),
+    '3 ratio 1/8': (dict(partial_ratio=1 / 8), 0.5980, 13.73),
+    '4 ratio 1/4.67': ({}, 0.6001, 13.80),
+    '5 ratio 1/2': (dict(partial_ratio=1 / 2), 0.6121, 14.17),
+    'all channels': (dict(partial_ratio=1.0), 0.6513, 15.46),
+}
+
+
+def giga_macs(**options: object) -> float:
+    with torch.device('meta'):
+        backbone = SHViT('s3', **options).eval()
+        with FlopCounterMode(display=False) as counter:
+            backbone(torch.empty(1, 3, 224, 224))
+    return counter.get_total_flops() / 2e9
+
+
+@pytest.mark.parametrize('row', ROWS)
+def test_macs_of_the_ablation(row):
+    options, expected, millions = ROWS[row]
+    assert giga_macs(**options) == pytest.approx(expected, abs=5e-5)
+    with torch.device('meta'):
+        backbone = SHViT('s3', **options)
+    assert sum(p.numel() for p in backbone.parameters()) / 1e6 == pytest.approx(millions, abs=6e-3)
+    layers = [block.attention for stage in backbone.stages for block in stage.blocks]
+    assert all(layer is None for layer in layers) == (row == '2 no attention')
+
+
+def test_other_designs_cost_what_their_products_do():
+    arch, without = VARIANTS['s3'], giga_macs(attention='none')
+    sizes = [(arch.depths[i], arch.channels[i], arch.attended[i], n) for i, n in ((1, 49), (2, 16))]
+    full = sum(depth * (4 * c * c * n + 2 * c * n * n) for depth, c, _, n in sizes)
+    assert giga_macs(attention='multi_head', num_heads=8) == pytest.approx(without + full / 1e9)
+    narrow = sum(
+        depth * (2 * c * a * n + a * (32 + a) * n + (16 + a) * n * n) for depth, c, a, n in sizes
+    )
+    assert giga_macs(attention='bottleneck') == pytest.approx(without + narrow / 1e9)
+
+
+@torch.no_grad()
+def test_multi_head_attention_is_that_of_vit_on_all_channels():
+    block = SHViTBlock(12, attended=4, num_heads=3, attention='multi_head').double().eval()
+    x = torch.randn(2, 12, 3, 4, dtype=torch.float64)
+    norm, layer = block.attention
+    tokens = x.flatten(2).transpose(1, 2)
+    tokens = tokens - tokens.mean(2, keepdim=True)
+    tokens = tokens / (tokens.square().mean(2, keepdim=True) + 1e-6).sqrt()
+    query, key, value = (tokens @ layer.qkv.weight[:, :, 0, 0].T + layer.qkv.bias).chunk(3, dim=2)
+    mixed = []
+    for q, k, v in zip(*(m.chunk(3, dim=2) for m in (query, key, value)), strict=True):
+        mixed.append((q @ k.transpose(1, 2) / 2).softmax(2) @ v)
+    expected = torch.cat(mixed, 2) @ layer.out.weight[:, :, 0, 0].T + layer.out.bias
+    torch.testing.assert_close(layer(norm(x)).flatten(2).transpose(1, 2), expected)
+
+
+@pytest.mark.parametrize(
+    ('options', 'named'),
+    [
+        (dict(attention='self'), "attention is 'self'; choose one of"),
+        (dict(attention='none', num_heads=2), "num_heads is 2: attention='none' has no heads"),
+        (dict(attention='none', partial_ratio=0.5), "attention='none' does not use it"),
+        (dict(partial_ratio=0), 'partial_ratio is 0; choose a number above 0 and at most 1'),
+        (dict(partial_ratio=1.5), 'partial_ratio is 1.5'),
+        (dict(num_heads=0), 'num_heads is 0; it must be at least 1'),
+        (dict(num_heads=5), '48 channels are not divisible into 5 heads'),
+    ],
+)
+def test_impossible_heads_and_ratios_are_named(options, named):
+    with pytest.raises(ValueError, match=named):
+        SHViT('s1', **options)
+
+
+@pytest.mark.parametrize(
+    'sizes',
+    [
+        dict(channels=(16, 24), depths=(1, 1), attended=(0, 8)),
+        dict(channels=(16, 24, 32), depths=(1, 1, 1), attended=(0, 8, 33)),
+        dict(channels=(20, 24, 32), depths=(1, 1, 1), attended=(0, 8, 8)),
+    ],
+)
+def test_impossible_sizes_are_named(sizes):
+    with pytest.raises(ValueError, match='got SHViTArch'):
+        SHViT(sizes)

@@ -1,0 +1,150 @@
+"""Every attention that a backbone takes by an argument, in that backbone."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from mmeffvit.deploy.compare import compare, expect_maps
+from mmeffvit.deploy.formats.onnx.write import export_backbone
+from mmeffvit.deploy.graphs.plain import BackboneGraph
+from mmeffvit.deploy.runtime.sessions import open_onnx
+from mmeffvit.models import (
+    Backbone,
+    EfficientFormerV2,
+    MobileViTv2,
+    PVTv2MobiAtt,
+    SHViT,
+    SwiftFormer,
+)
+from mmeffvit.models.mobile_attention.mixers import MIXERS
+from mmeffvit.models.mobilevitv2.ablations import LinformerAttention
+from mmeffvit.models.mobilevitv2.backbone import ATTENTIONS as MOBILE_ATTENTIONS
+from mmeffvit.models.swiftformer.backbone import ATTENTIONS as SWIFT_ATTENTIONS
+from tests.deploy.formats.onnx.test_write import assert_agrees
+from tests.deploy.models import smooth_image
+from tests.models.parity import randomized
+from tests.models.test_contract import EFV2_TINY, total
+from tests.variants import sampled
+
+PVT = dict(channels=(8, 8, 20, 16), depths=(1, 1, 1, 1), expansions=(2, 2, 2, 2))
+MIXED = [name for name in MIXERS if name != 'mobile']  # a family of its own in the contract
+EVA = dict(type='eva', window=3, chunks=4)
+
+
+SWIFT = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1))
+SHVIT = dict(channels=(16, 24, 32), depths=(1, 1, 1), attended=(0, 8, 8))
+MOBILE = dict(
+    stem_channels=8, channels=(8, 8, 12, 8, 8), attention_channels=(8, 8, 8),
+    attention_depths=(1, 1, 1),
+)  # fmt: skip
+
+
+def joined(family: type[Backbone], arch: dict, attentions: tuple, first: int = 0) -> Backbone:
+    """A backbone with another attention in each stage: one graph for all of them."""
+    whole, *others = (family(arch, attention=attention) for attention in attentions)
+    for index, other in enumerate(others, first + 1):
+        whole.stages[index] = other.stages[index]
+    return whole
+
+
+# every attention of every family but its default, which is in the contract
+CASES = {
+    'pvtv2': partial(
+        joined, PVTv2MobiAtt, PVT, ('token_softmax', 'token_linear', 'squeeze_excite', 'gated')
+    ),
+    'pvtv2 rivals': partial(joined, PVTv2MobiAtt, PVT, ('hydra', EVA, 'flow', 'castling')),
+    'pvtv2 among heads': partial(joined, PVTv2MobiAtt, PVT, ('head_softmax', 'head_linear')),
+    'swiftformer': partial(
+        joined, SwiftFormer, SWIFT, ('key_value_additive', 'self', 'transpose', 'separable')
+    ),
+    'swiftformer cross-covariance': partial(SwiftFormer, SWIFT, attention='cross_covariance'),
+    'shvit': partial(SHViT, SHVIT, num_heads=4, partial_ratio=0.5),
+    'shvit multi-head': partial(SHViT, SHVIT, attention='multi_head', num_heads=2),
+    'shvit bottleneck': partial(SHViT, SHVIT, attention='bottleneck'),
+    'mobilevitv2': partial(
+        joined,
+        MobileViTv2,
+        MOBILE,
+        ('self', dict(type='linformer', projected=5), dict(type='latents', num_latents=3)),
+        first=2,
+    ),
+    'mobilevitv2 sampling': partial(
+        joined,
+        MobileViTv2,
+        MOBILE,
+        (
+            dict(type='sampled', pixels=2, sampling='top'),
+            dict(type='sampled', patches=0.5, sampling='random'),
+            dict(type='latents', patch_size=1),
+        ),
+        first=2,
+    ),
+}
+# the others with --all-variants
+EXPORTED = ('pvtv2 rivals', 'swiftformer', 'shvit', 'shvit bottleneck', 'mobilevitv2')
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_a_backbone_trains_with_any_attention_at_any_size(name):
+    backbone = CASES[name]().train()
+    total(backbone(torch.randn(1, 3, 97, 71))).backward()
+    for key, parameter in backbone.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.isfinite().all(), key
+
+
+@pytest.mark.parametrize('name', sampled(list(CASES), EXPORTED))
+def test_a_backbone_is_fused_and_exported_with_any_attention(name, tmp_path):
+    backbone = randomized(CASES[name]())
+    path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
+    expect = partial(expect_maps, BackboneGraph(backbone), backbone)
+    assert_agrees(compare(open_onnx(path).run, expect, [smooth_image((65, 96))]))
+
+
+@pytest.mark.parametrize('name', MIXED)
+def test_efficientformerv2_takes_any_mixer_in_its_blocks(name):
+    backbone = EfficientFormerV2(EFV2_TINY, attention=name).eval()
+    found = [m for m in backbone.modules() if type(m) is MIXERS[name]]
+    assert len(found) == 2  # the downsampling keeps its own
+    nn.init.ones_(backbone.stages[3].blocks[-1].attention_scale.scale)
+    x = torch.randn(1, 3, 96, 71)
+    with torch.no_grad():
+        maps = backbone(x)
+        assert [tuple(m.shape[2:]) for m in maps] == [(24, 18), (12, 9), (6, 5), (3, 3)]
+        for module in found:  # the output depends on it
+            module.register_forward_hook(lambda _, __, output: 2 * output)
+        assert not torch.equal(backbone(x)[-1], maps[-1])
+
+
+def weights_of(backbone: Backbone) -> set[str]:
+    return {key for key in backbone.state_dict() if '.mixer.' not in key}
+
+
+def test_a_mixer_adds_weights_of_its_own_only():
+    plain = weights_of(EfficientFormerV2(EFV2_TINY))
+    assert all(weights_of(EfficientFormerV2(EFV2_TINY, attention=name)) == plain for name in MIXED)
+
+
+def test_an_attention_for_no_stage_is_an_error():
+    with pytest.raises(ValueError, match="attention is 'hydra', but mobile_stages is empty"):
+        PVTv2MobiAtt(PVT, attention='hydra', mobile_stages=())
+
+
+def test_linformer_is_built_for_the_patches_of_its_stage_at_256_pixels():
+    for output_stride, grids in ((32, (16, 8, 4)), (8, (16, 16, 16))):
+        backbone = MobileViTv2(MOBILE, attention='linformer', output_stride=output_stride)
+        layers = [m for m in backbone.modules() if isinstance(m, LinformerAttention)]
+        assert [m.key_projection.shape[1:] for m in layers] == [(side, side) for side in grids]
+
+
+@pytest.mark.parametrize(
+    ('build', 'choices'), [(SwiftFormer, SWIFT_ATTENTIONS), (MobileViTv2, MOBILE_ATTENTIONS)]
+)
+def test_an_unknown_attention_or_argument_is_named_with_the_choices(build, choices):
+    with pytest.raises(ValueError, match="attention is 'hydra'; choose one of") as error:
+        build(attention='hydra')
+    assert all(repr(name) in str(error.value) for name in choices)
+    with pytest.raises(ValueError, match="side is 3: attention='self' takes num_heads"):
+        build(attention=dict(type='self', side=3))

@@ -1,0 +1,213 @@
+"""Annotation files that pass the check before a run can be read, loaded and drawn by mmdet."""
+
+import contextlib
+import io
+import json
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from mmengine.config import Config
+from mmengine.registry import DATASETS
+from PIL import Image
+from pycocotools import mask as coco_mask
+from pycocotools.coco import COCO
+
+from mmeffvit.config.build import isolated
+from mmeffvit.data import faults
+from mmeffvit.data.files import Sample
+from mmeffvit.data.formats.coco_file import run_lengths
+from mmeffvit.errors import UserError
+from mmeffvit.train.checks.data import check_dataset
+from mmeffvit.train.checks.run import check_data
+from mmeffvit.utils.optional import require
+
+SIDE = 32
+SQUARE = [4, 4, 20, 4, 20, 20, 4, 20]
+CODE = coco_mask.encode(np.asfortranarray(np.eye(SIDE, dtype=np.uint8)))['counts'].decode()
+CONTENT = dict(
+    images=[dict(id=i, file_name=f'{i}.png', height=SIDE, width=SIDE) for i in (1, 2)],
+    annotations=[
+        dict(id=1, image_id=1, category_id=1, bbox=[4, 4, 16, 16], area=256, iscrowd=0,
+             segmentation=[SQUARE]),
+        dict(id=2, image_id=2, category_id=2, bbox=[0, 0, SIDE, SIDE], area=SIDE, iscrowd=0,
+             segmentation=dict(size=[SIDE, SIDE], counts=CODE)),
+        dict(id=3, image_id=2, category_id=1, bbox=[0, 0, 9, 9], area=81, iscrowd=1,
+             segmentation=dict(size=[SIDE, SIDE], counts=[0, 81, SIDE * SIDE - 81])),
+    ],
+    categories=[dict(id=1, name='cat'), dict(id=2, name='dog')],
+)  # fmt: skip
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory) -> Path:
+    require('mmdet')
+    folder = tmp_path_factory.mktemp('coco')
+    for image in CONTENT['images']:
+        Image.new('RGB', (SIDE, SIDE)).save(folder / image['file_name'])
+    return folder
+
+
+def config_of(folder: Path, content: Any) -> Config:
+    text = content if isinstance(content, bytes) else json.dumps(content).encode()
+    (folder / 'train.json').write_bytes(text)
+    dataset = dict(
+        type='CocoDataset',
+        data_root=str(folder),
+        ann_file='train.json',
+        data_prefix=dict(img=''),
+        metainfo=dict(classes=('cat', 'dog')),
+        pipeline=[
+            dict(type='LoadImageFromFile'),
+            dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
+            dict(type='PackDetInputs'),
+        ],
+    )
+    return Config(
+        dict(
+            default_scope='mmdet',
+            train_dataloader=dict(dataset=dataset),
+            train_evaluator=dict(type='CocoMetric', metric=['bbox', 'segm']),
+        )
+    )
+
+
+def use(config: Config) -> int:
+    """Read and draw everything as in training and in the metric; returns the number of images."""
+    with isolated('mmdet'), contextlib.redirect_stdout(io.StringIO()):
+        dataset = DATASETS.build(config.train_dataloader.dataset)
+        if len(dataset.cat_ids) < 2:  # reported by check_classes, before the first step
+            return len(dataset)
+        truth = COCO(dataset.ann_file)
+    for i in range(len(dataset)):
+        assert dataset[i]['inputs'].shape == (3, SIDE, SIDE)
+    for annotation in truth.anns.values():
+        if annotation['image_id'] in truth.imgs:
+            truth.annToMask(annotation)
+    return len(dataset)
+
+
+def places(value: Any, path: tuple = ()) -> list[tuple]:
+    """The path to every value inside ``value``."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    return [path, *(
+        place
+        for key, item in (pairs if isinstance(value, dict | list) else ())
+        for place in (places(item, (*path, key)) if isinstance(item, dict | list)
+                      else [(*path, key)])
+    )]  # fmt: skip
+
+
+NUMBERS = st.one_of(
+    st.sampled_from([0, -1, 1, 2, 3, 31.5, 1e9, -1e9, 1e300, 2**31, 2**53 + 1, 10**400, 0.5]),
+    st.sampled_from([math.nan, math.inf, -math.inf]),
+)
+CODES = st.one_of(NUMBERS, st.text(max_size=9), st.lists(NUMBERS, max_size=4))
+VALUES = st.one_of(
+    NUMBERS,
+    st.sampled_from([None, True, False, '', '1', 'cat', '\0', '\ud800', 'a/../1.png', CODE[:-1]]),
+    st.text(max_size=6),
+    st.lists(NUMBERS, max_size=8),
+    st.lists(st.lists(NUMBERS, max_size=8), max_size=3),
+    st.dictionaries(st.sampled_from(['size', 'counts', 'id']), CODES, max_size=2),
+)
+
+
+@st.composite
+def mutated(draw: Callable) -> Any:
+    """The content with up to three values replaced, removed or duplicated."""
+    content = deepcopy(CONTENT)
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.sampled_from(places(content)[1:] or [()]))
+        if not place:
+            return content
+        parent = content
+        for key in place[:-1]:
+            parent = parent[key]
+        change = draw(st.sampled_from(['replace', 'replace', 'remove', 'double']))
+        if change == 'replace':
+            parent[place[-1]] = draw(VALUES)
+        elif change == 'remove':
+            del parent[place[-1]]
+        elif isinstance(parent, list):
+            parent.append(deepcopy(parent[place[-1]]))
+    return content
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(content=mutated())
+@example(content=CONTENT)
+@example(content=[])
+def test_any_file_is_rejected_with_a_message_or_can_be_used(content, folder):
+    config = config_of(folder, content)
+    (report,) = check_dataset(config, ('train',), Sample(None))
+    str(report).encode()
+    rejected = ''
+    try:
+        check_data(config, ('train',))
+    except UserError as error:
+        rejected = str(error)
+    assert '\n' not in rejected
+    if rejected:
+        assert report.faults, rejected
+    elif faults.IMAGE_MISSING not in report.counts:  # those are reported when they are read
+        assert use(config) <= 2
+
+
+@pytest.mark.parametrize(
+    ('change', 'named'),
+    [
+        (lambda c: c.pop('annotations'), 'no list of annotations'),
+        (lambda c: c.pop('images'), 'no list of images'),
+        (lambda c: c.pop('categories'), 'no list of categories'),
+        (lambda c: c['images'][1].pop('file_name'), 'file_name None in images, id 2'),
+        (lambda c: c['images'][0].update(width=10**9), 'width 1000000000'),
+        (lambda c: c['images'][0].update(width=2**17, height=2**17), 'height 131072'),
+        (lambda c: c['annotations'][0].update(segmentation=[[1e9] * 6]), 'annotation 1'),
+        (lambda c: c['annotations'][0].update(segmentation=[]), 'no mask in annotation 1'),
+        (lambda c: c['annotations'][2].update(id=1), 'id 1'),
+        (lambda c: c['annotations'][2].update(segmentation=[[1, 1]]), 'annotation 3'),
+    ],
+)
+def test_faults_are_reported_with_file_and_entry(change, named, folder):
+    content = deepcopy(CONTENT)
+    change(content)
+    with pytest.raises(UserError) as caught:
+        check_data(config_of(folder, content), ('train',))
+    assert 'train.json' in str(caught.value)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize('text', [b'', b'{"images": [', b'\xff\xfe\xff', b'[' * 200_000, b'5'])
+def test_an_invalid_annotation_file_is_reported(text, folder):
+    with pytest.raises(UserError, match=r'train\.json'):
+        check_data(config_of(folder, text), ('train',))
+
+
+def test_polygons_slightly_outside_their_image_are_used(folder):
+    content = deepcopy(CONTENT)
+    content['annotations'][0]['segmentation'] = [[-3, -3, SIDE + 5, -3, 9, SIDE + 9.5]]
+    config = config_of(folder, content)
+    check_data(config, ('train',))
+    assert use(config) == 2
+
+
+@given(st.integers(0, 2**32), st.floats(0, 1), st.integers(1, 40), st.integers(1, 40))
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_run_lengths_are_those_of_pycocotools(seed, density, height, width):
+    mask = np.random.default_rng(seed).random((height, width)) < density
+    code = coco_mask.encode(np.asfortranarray(mask, np.uint8))['counts'].decode()
+    runs = run_lengths(code)
+    values = np.repeat(np.arange(len(runs)) % 2, runs).astype(bool)
+    assert (mask == values.reshape(width, height).T).all()

@@ -1,0 +1,237 @@
+"""The students of ``docs/distillation.md``: ``python -m tests.train.distillation.students``.
+
+It takes an hour on a CPU, with generated shapes or with images in COCO format. These are
+too few to learn what others show: there, students are judged on those whose labels only the
+teacher has seen.
+"""
+
+import argparse
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pycocotools.coco import COCO
+
+from mmeffvit import Predictor
+from mmeffvit.analysis.coco_results import read_ground_truth
+from mmeffvit.data.check import check
+from mmeffvit.data.prepare import PrepareOptions, read
+from mmeffvit.data.shapes import ShapesSpec, generate
+from mmeffvit.data.write import draw
+from mmeffvit.inference.coco_ids import CocoIds
+from mmeffvit.inference.results import Detections
+from mmeffvit.inference.writers import coco_results
+from mmeffvit.train.engine.coco_metric import HotEval
+from mmeffvit.utils.images import read_labels, write_image
+from tests.conftest import run_command
+
+SPEC = ShapesSpec(num_train=640, num_val=80, side=64, max_objects=3)
+NUM_LABELED = 8
+SEEDS = (0, 1, 2)
+LOADERS = [
+    f'{split}_dataloader.{option}'
+    for split in ('train', 'val', 'test')
+    for option in ('num_workers=0', 'persistent_workers=False')
+]
+COMMON = (
+    '--weights', 'none', '--batch', 8, '--processes', 1, '--patience', 0, '--export', 'none',
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Study:
+    """A task: its models, its data, and how long both train.
+
+    Args:
+        teacher: Config of the teacher.
+        student: Config of the student.
+        epochs: Those of the teacher, and of the student.
+        loss: Name of the loss against a teacher in every step.
+        maps: Learn label maps: object or background.
+        teacher_changes: Changes of the config of the teacher.
+        changes: Changes of the config of the student.
+    """
+
+    teacher: str
+    student: str
+    epochs: tuple[int, int]
+    loss: str
+    maps: bool = False
+    teacher_changes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+
+
+def every(steps: int) -> tuple[str, ...]:
+    """Changes of a segmentor, whose own rate and intervals are for long runs with weights."""
+    intervals = (f'train_cfg.val_interval={steps}', f'default_hooks.checkpoint.interval={steps}')
+    return ('optim_wrapper.optimizer.lr=1e-3', *intervals)
+
+
+SEGMENTORS = ('segformer_swiftformer_xs_ade20k', 'segformer_mobilevitv2_050_ade20k')
+STUDIES = {
+    'shapes': (
+        Study('rtmdet_swiftformer_xs', 'rtmdet_mobilevitv2_050', (16, 5), 'channels'),
+        Study(*SEGMENTORS, (5, 4), 'pixels', True, every(200), every(80)),
+    ),
+    'coco': (
+        Study('light_swiftformer_xs', 'light_shvit_s1', (250, 120), 'channels'),
+        Study(*SEGMENTORS, (100, 50), 'pixels', True, every(200), every(200)),
+    ),
+}
+
+
+def write_data(source: Path, folder: Path) -> None:
+    """Write some of the images with labels, and these and all as label maps of one class."""
+    for split in ('train2017', 'val2017'):
+        path = source / 'annotations' / f'instances_{split}.json'
+        content = json.loads(path.read_text())
+        content['images'] = content['images'][: NUM_LABELED if split == 'train2017' else None]
+        kept = {image['id'] for image in content['images']}
+        rows = [row for row in content['annotations'] if row['image_id'] in kept]
+        (folder / 'few' / split).mkdir(parents=True)
+        text = json.dumps({**content, 'annotations': rows})
+        (folder / 'few' / f'instances_{split}.json').write_text(text)
+        for image in content['images']:
+            shutil.copy(source / split / image['file_name'], folder / 'few' / split)
+    for name, root in (('all', source), ('few', folder / 'few')):
+        data = read(root, PrepareOptions())
+        check(data)
+        for split, pictures in data.splits.items():
+            images = folder / f'{name}_maps' / 'images' / split
+            images.mkdir(parents=True)
+            for picture in pictures:
+                stem = f'{split}_{picture.path.stem}'
+                shutil.copy(picture.path, images / f'{stem}{picture.path.suffix}')
+                labels = (draw(picture, data) > 0).astype(np.uint8)
+                masks = folder / f'{name}_maps' / 'masks' / split
+                write_image(masks / f'{stem}.png', labels)
+        (folder / f'{name}_maps' / 'classes.txt').write_text('background\nobject\n')
+
+
+def run(*arguments: object) -> str:
+    done = run_command(*arguments, env=dict(OMP_NUM_THREADS='1'), timeout=7200)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the students of one kind of images are trained.
+
+    Args:
+        source: The images with all labels, in COCO format.
+        folder: Gets everything that is made.
+        side: Size that is trained with, in pixels.
+        transfer: Judge on the images whose labels only the teacher has seen, not on others.
+    """
+
+    source: Path
+    folder: Path
+    side: int
+    transfer: bool
+
+    def results(self, study: Study) -> Iterator[tuple[str, int, float]]:
+        """What was trained, the seed, and its metric in percent."""
+        data, few = self.source, self.folder / 'few'
+        if study.maps:
+            data, few = self.folder / 'all_maps', self.folder / 'few_maps'
+        common = ('--image-size', self.side, *COMMON)
+        options = ('--cfg-options', *LOADERS)
+        teacher = self.folder / f'teacher_{study.teacher}'
+        text = run('train', data, '--model', study.teacher, '--epochs', study.epochs[0],
+                   '--work-dir', teacher, *common, *options, *study.teacher_changes)  # fmt: skip
+        yield 'teacher', 0, self.judge(teacher, text)
+        for seed in SEEDS:
+            for loss, more in (('none', ()), (study.loss, ('--no-comparison',))):
+                made = self.folder / f'{study.student}_{loss}_{seed}'
+                text = run(
+                    'distill', study.student, *self.weights(teacher), self.source / 'train2017',
+                    '--labeled', few, '--losses', loss, '--seed', seed, '--epochs',
+                    study.epochs[1], '--work-dir', made, *more, *common, *options, *study.changes,
+                )  # fmt: skip
+                if not more:
+                    yield 'alone', seed, self.judge(made / 'alone', text, row='alone')
+                yield f'distilled, losses {loss}', seed, self.judge(made, text)
+
+    def weights(self, work_dir: Path) -> tuple[Path, ...]:
+        """A run, or its config and last weights where no validation can tell which are the best."""
+        if not self.transfer:
+            return (work_dir,)
+        last = (work_dir / 'run' / 'last_checkpoint').read_text().strip()
+        return next(work_dir.glob('*.py')), Path(last)
+
+    def judge(self, work_dir: Path, text: str, row: str = 'distilled') -> float:
+        """The metric of a run in percent: as it printed it, or on the images without labels."""
+        if self.transfer:
+            return self.on_unlabeled(work_dir)
+        found = re.findall(rf'^{row} +[\d,]+ +([\d.]+)', text, re.MULTILINE)
+        found = found or re.findall(r'\n  (?:box AP|mIoU) +([\d.]+) %', text)
+        return float(found[-1])
+
+    def on_unlabeled(self, work_dir: Path) -> float:
+        """Box AP or mIoU of the last checkpoint on the images whose labels the teacher has seen."""
+        truth = read_ground_truth(self.source / 'annotations' / 'instances_train2017.json')
+        wanted = truth.getImgIds()[NUM_LABELED:]
+        names = {i: truth.loadImgs(i)[0]['file_name'] for i in wanted}
+        predictor = Predictor(*self.weights(work_dir), device='cpu')
+        found = {i: predictor(self.source / 'train2017' / name) for i, name in names.items()}
+        if predictor.is_detector:
+            return box_ap(truth, found)
+        masks = self.folder / 'all_maps' / 'masks' / 'train'
+        pairs = [
+            (result.labels, read_labels(masks / f'train_{Path(names[i]).stem}.png'))
+            for i, result in found.items()
+        ]
+        return mean_iou(pairs)
+
+
+def box_ap(truth: COCO, found: dict[int, Detections]) -> float:
+    """Box AP in percent on some images of a dataset."""
+    ids = {row['name']: row['id'] for row in truth.loadCats(truth.getCatIds())}
+    rows = [
+        dict(row, image_id=image)
+        for image, result in found.items()
+        for row in coco_results(result, CocoIds([ids[name] for name in result.classes], ''))
+    ]
+    if not rows:
+        return 0.0
+    evaluation = HotEval(truth, truth.loadRes(rows), 'bbox')
+    evaluation.params.imgIds = list(found)
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    return 100 * float(evaluation.stats[0])
+
+
+def mean_iou(pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Mean IoU of background and object, in percent."""
+    counts = sum(
+        np.bincount(2 * true.ravel() + found.ravel(), minlength=4) for found, true in pairs
+    )
+    counts = counts.reshape(2, 2)
+    right = counts.diagonal()
+    return 100 * float((right / (counts.sum(0) + counts.sum(1) - right)).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('folder', type=Path, help='a new folder for everything that is made')
+    parser.add_argument('--coco', type=Path, help='folder in COCO format; default: shapes')
+    given = parser.parse_args()
+    kind = 'coco' if given.coco else 'shapes'
+    source = given.coco or given.folder / 'shapes'
+    if not given.coco:
+        generate(source, SPEC)
+    write_data(source, given.folder)
+    bench = Bench(source, given.folder, 128 if given.coco else 64, bool(given.coco))
+    for study in STUDIES[kind]:
+        for what, seed, value in bench.results(study):
+            print(f'{study.student}, {what}, seed {seed}: {value:.1f}', flush=True)
+
+
+if __name__ == '__main__':
+    main()

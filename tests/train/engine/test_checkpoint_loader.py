@@ -1,0 +1,338 @@
+"""Whatever opens a checkpoint, wherever it lies, no code of it runs."""
+
+import pickle
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.runner import checkpoint as mmengine_checkpoint
+from mmengine.runner import load_checkpoint
+from mmengine.runner.checkpoint import CheckpointLoader
+
+import mmeffvit  # noqa: F401
+from mmeffvit.errors import CheckpointError
+from mmeffvit.train.engine.checkpoint_loader import load_guarded
+from tests.conftest import ROOT, run_command_here, run_python
+
+
+class Payload:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self.trace,)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder, with ``Range`` and ``If-Range``, as large hosts do."""
+
+    requests: list[str | None] = []
+    cut = None  # bytes after which the connection is closed
+    tag = '"1"'  # of the file
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        content = Path(self.translate_path(self.path)).read_bytes()
+        wanted = self.headers.get('Range')
+        self.requests.append(wanted)
+        same = self.headers.get('If-Range') == self.tag
+        start = int(wanted.removeprefix('bytes=').rstrip('-')) if wanted and same else 0
+        if start >= len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header('ETag', self.tag)
+        self.send_header('Content-Length', str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start : self.cut])
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A folder behind http, and an empty cache."""
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
+    folder = tmp_path / 'served'
+    folder.mkdir()
+    Quiet.requests, Quiet.cut, Quiet.tag = [], None, '"1"'
+    server = ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield folder, f'http://127.0.0.1:{server.server_port}'
+    server.shutdown()
+
+
+def hostile(folder: Path, name: str = 'payload.pth') -> Path:
+    """A checkpoint of the old format, which plain ``torch.hub`` would run."""
+    (folder / name).write_bytes(pickle.dumps({'state_dict': Payload(folder / 'trace')}, 2))
+    return folder / name
+
+
+@pytest.mark.parametrize('scheme', ['http', 'file'])
+def test_mmengine_runs_no_code_of_a_checkpoint(served, scheme):
+    folder, address = served
+    path = hostile(folder)
+    name = f'{address}/{path.name}' if scheme == 'http' else str(path)
+    for read in (partial(load_checkpoint, torch.nn.Linear(1, 1)), CheckpointLoader.load_checkpoint):
+        with pytest.raises(CheckpointError, match=r'is rejected|not a torch checkpoint'):
+            read(name, map_location='cpu')
+    assert not (folder / 'trace').exists()
+
+
+def test_every_scheme_of_mmengine_goes_through_the_same_reader():
+    assert set(CheckpointLoader._schemes.values()) == {load_guarded}
+
+
+OTHERS = """
+import math
+import torch
+from mmengine.runner.checkpoint import CheckpointLoader, load_checkpoint
+
+CheckpointLoader.register_scheme('mine://', loader=lambda name, place: dict(mine=name))
+CheckpointLoader.register_scheme('s3://', loader=lambda name, place: dict(store=name), force=True)
+import mmeffvit
+
+print(CheckpointLoader.load_checkpoint('mine://a'), CheckpointLoader.load_checkpoint('s3://b'))
+model = torch.nn.Linear(1, 1)
+load_checkpoint(model, 'nan.pth')
+print(math.isnan(model.weight.item()))
+theirs = torch.load('official.pth', weights_only=True)
+print(list(CheckpointLoader.load_checkpoint('official.pth')) == list(theirs))
+state = CheckpointLoader.load_checkpoint('mmeffvit://official.pth')['state_dict']
+print(sorted(state)[:2])
+"""
+
+
+def test_the_package_changes_nothing_that_other_models_load(tmp_path):
+    nan = {'weight': torch.full((1, 1), torch.nan), 'bias': torch.ones(1)}
+    torch.save(nan, tmp_path / 'nan.pth')
+    keys = ('block1.0.norm1.weight', 'patch_embed1.proj.weight', 'head.weight')
+    torch.save({key: torch.ones(1) for key in keys}, tmp_path / 'official.pth')
+    said = run_python('-c', OTHERS, cwd=tmp_path).stdout
+    assert "{'mine': 'mine://a'} {'store': 's3://b'}" in said, said
+    assert said.count('True') == 2
+    assert (
+        "['backbone.stages.0.blocks.0.attention_norm.weight', 'backbone.stem.conv.weight']" in said
+    )
+
+
+STORE = """
+from pathlib import Path
+
+from mmeffvit.train.engine import checkpoint_loader
+
+checkpoint_loader.copyfile_to_local = lambda name, path, **_: Path(path).write_bytes(b'x')
+path = checkpoint_loader.resolve('s3://bucket/a.pth')
+print(path, Path(path).is_file())
+"""
+
+
+def test_a_copy_of_a_file_in_a_store_is_removed_at_the_end(tmp_path):
+    path, existed = run_python('-c', STORE, cwd=tmp_path).stdout.split()
+    assert existed == 'True'
+    assert Path(path).name == 'a.pth'
+    assert not Path(path).parent.exists()
+
+
+def test_our_commands_reject_lost_weights_of_every_module(tmp_path):
+    from mmeffvit.models.checkpoints.read import allow_non_finite
+
+    torch.save({'weight': torch.full((1, 1), torch.nan)}, tmp_path / 'nan.pth')
+    with allow_non_finite(False), pytest.raises(CheckpointError, match='NaN or infinite values'):
+        CheckpointLoader.load_checkpoint(str(tmp_path / 'nan.pth'))
+    with allow_non_finite(True):
+        assert CheckpointLoader.load_checkpoint(str(tmp_path / 'nan.pth'))['weight'].isnan().all()
+
+
+def test_names_of_model_zoos_lead_to_the_same_reader(served, monkeypatch):
+    folder, address = served
+    path = hostile(folder)
+    zoo = {'resnet50': f'{address}/{path.name}'}
+    from mmeffvit.train.engine import checkpoint_loader
+
+    monkeypatch.setitem(checkpoint_loader.NAMED, 'torchvision://', lambda: zoo)
+    with pytest.raises(CheckpointError, match=r'is rejected|not a torch checkpoint'):
+        mmengine_checkpoint._load_checkpoint('torchvision://resnet50')
+    with pytest.raises(CheckpointError, match="has no 'resnet51'; did you mean resnet50"):
+        mmengine_checkpoint._load_checkpoint('torchvision://resnet51')
+    assert not (folder / 'trace').exists()
+
+
+def test_backbones_of_mmdet_load_what_is_harmless_and_run_nothing(served):
+    from mmdet.registry import MODELS
+    from mmengine.registry import DefaultScope
+
+    folder, address = served
+    settings = dict(type='mmdet.ResNet', depth=18, base_channels=8)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        source = MODELS.build(settings)
+        torch.save(source.state_dict(), folder / 'good.pth')
+        init_cfg = dict(type='Pretrained', checkpoint=f'{address}/good.pth')
+        target = MODELS.build(dict(settings, init_cfg=init_cfg))
+        target.init_weights()
+        for key, value in source.state_dict().items():
+            torch.testing.assert_close(target.state_dict()[key], value)
+        hostile(folder)
+        init_cfg = dict(type='Pretrained', checkpoint=f'{address}/payload.pth')
+        with pytest.raises(CheckpointError, match=r'is rejected|not a torch checkpoint'):
+            MODELS.build(dict(settings, init_cfg=init_cfg)).init_weights()
+    assert not (folder / 'trace').exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('option', ['load_from', 'model.backbone.init_cfg'])
+def test_training_from_an_address_rejects_it_in_one_line(
+    served, shapes, tmp_path, option, monkeypatch
+):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path))
+    folder, address = served
+    name = f'{address}/{hostile(folder).name}'
+    value = name if option == 'load_from' else f"dict(type='Pretrained', checkpoint='{name}')"
+    if option != 'load_from':
+        options = ['model.backbone.init_cfg.type=Pretrained']
+        options += [f'model.backbone.init_cfg.checkpoint={name}']
+    else:
+        options = [f'load_from={value}']
+    run = run_command_here(
+        'train', ROOT / 'configs/maskrcnn_swiftformer_xs_shapes.py', '--work-dir',
+        tmp_path / 'run', '--cfg-options', f'data_root={shapes}/', *options,
+    )  # fmt: skip
+    assert run.returncode == 2, run.stdout
+    assert 'Traceback' not in run.stdout
+    assert 'payload.pth' in run.stdout
+    assert not (folder / 'trace').exists()
+
+
+def test_an_interrupted_download_is_resumed_and_never_taken_for_complete(served):
+    folder, address = served
+    state = {'weight': torch.arange(600_000.0)}
+    torch.save(state, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match=r'ended after 1,000,000 of [\d,]+ bytes'):
+        load_guarded(f'{address}/large.pth')
+    Quiet.cut = None
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests == [None, 'bytes=1000000-']
+    load_guarded(f'{address}/large.pth')  # from the cache
+    assert len(Quiet.requests) == 2
+
+
+@pytest.mark.parametrize(
+    'note', [b'', b'{', b'[' * 100_000, b'5', b'\xff', b'"a\\r\\nX-Header: b"', b'null', None]
+)
+def test_a_damaged_note_of_an_interrupted_download_starts_it_anew(note, served):
+    folder, address = served
+    state = {'weight': torch.arange(600_000.0)}
+    torch.save(state, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match='the same command resumes it'):
+        load_guarded(f'{address}/large.pth')
+    (path,) = (folder.parent / 'cache').rglob('*.part.json')
+    if note is None:
+        path.unlink()
+    else:
+        path.write_bytes(note)
+    Quiet.cut = None
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests == [None, None]
+
+
+def test_a_download_that_was_interrupted_at_its_very_end_starts_anew(served):
+    folder, address = served
+    state = {'weight': torch.arange(600_000.0)}
+    torch.save(state, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match='the same command resumes it'):
+        load_guarded(f'{address}/large.pth')
+    (part,) = (folder.parent / 'cache').rglob('*.part')
+    part.write_bytes((folder / 'large.pth').read_bytes())
+    Quiet.cut = None
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests[0] is Quiet.requests[2] is None  # the second is out of range
+
+
+def test_another_file_at_the_same_address_is_not_joined_with_the_first(served):
+    folder, address = served
+    torch.save({'weight': torch.zeros(600_000)}, folder / 'large.pth')
+    Quiet.cut = 1_000_000
+    with pytest.raises(CheckpointError, match='the same command resumes it'):
+        load_guarded(f'{address}/large.pth')
+    Quiet.cut, Quiet.tag = None, '"2"'
+    state = {'weight': torch.ones(600_000)}
+    torch.save(state, folder / 'large.pth')
+    torch.testing.assert_close(load_guarded(f'{address}/large.pth'), state)
+    assert Quiet.requests == [None, 'bytes=1000000-']
+
+
+def test_a_file_is_compared_with_the_hash_in_its_name(served):
+    folder, address = served
+    torch.save({'weight': torch.ones(1)}, folder / 'resnet-0a1b2c3d.pth')
+    with pytest.raises(CheckpointError, match='not 0a1b2c3d: it was changed'):
+        load_guarded(f'{address}/resnet-0a1b2c3d.pth')
+
+
+@pytest.mark.parametrize(
+    'name', ['http://a b/c.pth', 'http://[::1/c.pth', 'http://host/', 'http://host/a/..']
+)
+def test_addresses_of_no_file_are_named(name):
+    with pytest.raises(CheckpointError, match=r'is not (a|the) URL'):
+        load_guarded(name)
+
+
+def is_kept(text: Any, folder: Path) -> bool:
+    torch.save(dict(meta=dict(cfg=text)), folder / 'config.pth')
+    return load_guarded(str(folder / 'config.pth'))['meta'] == dict(cfg=text)
+
+
+def test_the_configs_that_runs_save_set_values(tmp_path):
+    for path in ('detection/retinanet', 'datasets/coco_instance', 'schedules/adamw_1x'):
+        config = Config.fromfile(ROOT / 'configs' / '_base_' / f'{path}.py')
+        text = Config(dict(config.to_dict(), default_scope='mmdet')).pretty_text
+        assert is_kept(text, tmp_path), path
+    assert is_kept(
+        "custom_imports = dict(allow_failed_imports=False, imports=['mmeffvit'])", tmp_path
+    )
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'import os',
+        'a = print()',
+        "custom_imports = dict(imports=['antigravity'])",
+        "custom_imports = {'imports': ['mmeffvit', 'mmeffvit_payload']}",
+        'custom_imports = dict(imports=5)',
+        'custom_imports = dict(imports=[None])',
+        'a = dict(b=[print])',
+        'a = dict(**b)',
+        'a = {**b}',
+        "_base_ = '/tmp/base.py'",
+        'dict = 1',
+        'a.b = 1',
+        'a[0] = 1',
+        '[a for a in b]',
+        "a = f'{b}'",
+        "a = '{{ $HOME:1 }}'",
+        'a = lambda: 1',
+        '(' * 1000 + ')' * 1000,
+        'a = ' + '-' * 100_000 + '1',
+        'a = 1 +',
+        '\0',
+        None,
+        b'a = 1',
+    ],
+)
+def test_a_config_inside_a_checkpoint_that_does_more_is_left_out(text, tmp_path):
+    hub = dict(runtime_info=dict(cfg=text, seed=1))
+    content = dict(meta=dict(config=text, cfg='a = 1'), message_hub=hub, state_dict={})
+    torch.save(content, tmp_path / 'file.pth')
+    loaded = load_guarded(str(tmp_path / 'file.pth'))
+    assert loaded['meta'] == dict(cfg='a = 1')
+    assert loaded['message_hub']['runtime_info'] == dict(seed=1)

@@ -1,0 +1,263 @@
+"""A run that is killed and resumed ends where an uninterrupted one does."""
+
+import os
+import pickle
+import re
+import signal
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import torch
+
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.zoo.runs import latest_checkpoint
+from tests.conftest import ROOT, run_command, run_command_here
+from tests.variants import sampled
+
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+TINY = """
+_base_ = BASE
+custom_imports = dict(imports=['killer'])
+custom_hooks = [dict(type='mmengine.KillHook')]
+model = dict(
+    backbone=dict(
+        arch=dict(_delete_=True, channels=(8, 8, 16, 16), depths=(1, 1, 1, 1)),
+        drop_path_rate=0.2,
+    ),
+    neck=dict(in_channels=[8, 8, 16, 16]),
+)
+train_dataloader = dict(
+    batch_size=2, num_workers=2, persistent_workers=True, dataset=dict(indices=6)
+)
+train_cfg = dict(max_epochs=3, val_interval=10)
+param_scheduler = [dict(type='LinearLR', start_factor=0.1, by_epoch=False, end=20)]
+default_hooks = dict(logger=dict(interval=2), checkpoint=dict(max_keep_ckpts=2))
+"""
+
+
+@pytest.fixture(scope='module')
+def config(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp('config') / 'tiny.py'
+    base = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
+    path.write_text(TINY.replace('BASE', repr(base)))
+    return path
+
+
+def command(config: Path, work_dir: Path, data: Path, *arguments: object) -> list[object]:
+    return [
+        'train', config, '--work-dir', work_dir, '--seed', '7', '--no-check', *arguments,
+        '--cfg-options', f'data_root={data}/',
+    ]  # fmt: skip
+
+
+def train(
+    *arguments: object, kill_after: int = -1, by: int = signal.SIGKILL
+) -> CompletedProcess[str]:
+    env = {'KILL_AFTER': str(kill_after), 'KILL_SIGNAL': str(int(by))}
+    env['PYTHONPATH'] = str(Path(__file__).parent)
+    return run_command(*command(*arguments), env=env)
+
+
+def train_here(*arguments: object) -> CompletedProcess[str]:
+    """The same in this process, where no kill is wanted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent)
+        return run_command_here(*command(*arguments))
+
+
+@pytest.fixture(scope='module')
+def uninterrupted(config, shapes, tmp_path_factory) -> Path:
+    work_dir = tmp_path_factory.mktemp('uninterrupted')
+    run = train_here(config, work_dir, shapes)
+    assert run.returncode == 0, run.stdout
+    return work_dir
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted, tmp_path):
+    # 3 iterations an epoch: the kill falls into the middle of the second
+    assert train(config, tmp_path, shapes, kill_after=5).returncode == -9
+    assert latest_checkpoint(tmp_path).path.name == 'epoch_1.pth'
+    run = train_here(config, tmp_path, shapes, '--resume')
+    assert run.returncode == 0, run.stdout
+    expected = read_content(uninterrupted / 'epoch_3.pth')
+    resumed = read_content(tmp_path / 'epoch_3.pth')
+    assert resumed['meta']['iter'] == expected['meta']['iter'] == 9
+    for key, value in expected['state_dict'].items():
+        # the same operations on the same numbers with the same threads
+        torch.testing.assert_close(resumed['state_dict'][key], value, rtol=1e-5, atol=1e-7, msg=key)
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterrupted, tmp_path):
+    for name in ('epoch_2.pth', 'epoch_3.pth'):
+        content = (uninterrupted / name).read_bytes()
+        (tmp_path / name).write_bytes(content[: len(content) // 2] if '3' in name else content)
+    run = train(config, tmp_path, shapes, '--resume', '--verbose')
+    assert run.returncode == 0, run.stdout
+    assert 'epoch_3.pth is truncated or damaged' in run.stdout
+    assert 'Load checkpoint from' in run.stdout
+    assert f'{tmp_path}/epoch_2.pth' in run.stdout
+    assert read_content(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
+
+
+@pytest.mark.slow
+def test_old_checkpoints_go_and_no_partial_file_stays(uninterrupted):
+    assert sorted(p.name for p in uninterrupted.glob('*.pth*')) == ['epoch_2.pth', 'epoch_3.pth']
+
+
+@pytest.mark.slow
+def test_naming_a_truncated_checkpoint_ends_in_one_message(config, shapes, uninterrupted, tmp_path):
+    path = tmp_path / 'cut.pth'
+    path.write_bytes((uninterrupted / 'epoch_3.pth').read_bytes()[:5000])
+    run = train_here(config, tmp_path, shapes, '--resume', path)
+    assert run.returncode == 2
+    assert 'cut.pth is truncated or damaged' in run.stdout
+    assert 'Traceback' not in run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('number', 'code'), sampled(SIGNALS, SIGNALS[:1]))
+def test_an_interrupted_run_says_what_is_saved_and_how_to_continue(
+    config, shapes, tmp_path, number, code
+):
+    run = train(config, tmp_path, shapes, kill_after=5, by=number)
+    assert run.returncode == code, run.stdout
+    last = run.stdout.strip().splitlines()[-1]
+    assert last.startswith(f'interrupted; the last checkpoint is {tmp_path}/epoch_1.pth: ')
+    assert last.endswith('with --resume to continue')
+    assert 'Traceback' not in run.stdout
+
+
+def make_unreadable(work_dir: Path, valid: bytes) -> None:
+    """Candidates for a resume that are of no use, all later than ``epoch_2.pth``."""
+    places = {name: work_dir / f'epoch_{number}.pth' for number, name in enumerate(UNREADABLE, 3)}
+    places['folder'].mkdir()
+    places['loop'].symlink_to(places['loop'])
+    places['dangling link'].symlink_to(work_dir / 'gone')
+    places['empty'].touch()
+    places['one byte'].write_bytes(b'\x80')
+    places['flipped directory'].write_bytes(valid[:-200] + bytes(255 - b for b in valid[-200:]))
+    places['rejected'].write_bytes(pickle.dumps(os.system, 2))
+    os.mkfifo(places['pipe'])
+    torch.save({'weight': torch.ones(1)}, places['bare state dict'])
+    torch.save([torch.ones(1)], places['list'])
+    torch.save(torch.ones(1), places['tensor'])
+
+
+UNREADABLE = (
+    'folder', 'loop', 'dangling link', 'empty', 'one byte', 'flipped directory', 'rejected', 'pipe',
+    'bare state dict', 'list', 'tensor',
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_auto_resume_says_why_it_passes_over_what_is_not_valid(uninterrupted, tmp_path, log):
+    valid = (uninterrupted / 'epoch_2.pth').read_bytes()
+    (tmp_path / 'epoch_2.pth').write_bytes(valid)
+    make_unreadable(tmp_path, valid)
+    assert latest_checkpoint(tmp_path).path == tmp_path / 'epoch_2.pth'
+    for number, name in enumerate(UNREADABLE, 3):
+        assert f'epoch_{number}.pth' in log.text, name
+
+
+@pytest.mark.slow
+def test_a_run_without_a_valid_checkpoint_overwrites_nothing(config, shapes, tmp_path):
+    (tmp_path / 'epoch_2.pth').write_bytes(b'mine')
+    run = train_here(config, tmp_path, shapes, '--resume')
+    assert run.returncode == 2
+    assert 'can be resumed: move them away' in run.stdout
+    assert (tmp_path / 'epoch_2.pth').read_bytes() == b'mine'
+
+
+def without(content: dict, section: str) -> None:
+    del content[section]
+
+
+def change_weight(content: dict, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    state = content['state_dict']
+    key = next(key for key in state if key.endswith('.weight'))
+    state[key] = change(state[key])
+
+
+def rename_weight(content: dict) -> None:
+    state = content['state_dict']
+    state['other'] = state.pop(next(iter(state)))
+
+
+def change_all(content: dict, kind: torch.dtype) -> None:
+    state = content['state_dict']
+    floats = {key: value.to(kind) for key, value in state.items() if value.is_floating_point()}
+    content['state_dict'] = {**state, **floats}
+
+
+MISFITS = {
+    'half': (lambda content: change_all(content, torch.half), 'float16 in the file, torch.float32'),
+    'double': (lambda content: change_all(content, torch.double), 'float64 in the file'),
+    'negative iteration': (
+        lambda content: content['meta'].update(iter=-5), 'meta.iter is -5; it must be an integer'),
+    'huge iteration': (
+        lambda content: content['meta'].update(iter=10**9),
+        'meta.iter is 1000000000, and the config trains to 9'),
+    'text epoch': (
+        lambda content: content['meta'].update(epoch='2'), "meta.epoch is '2'; it must be an int"),
+    'seed': (lambda content: content['meta'].update(seed='x'), "meta.seed is 'x'; it must be"),
+    'classes': (
+        lambda content: content['meta'].update(dataset_meta=dict(classes=[1])),
+        r'meta.dataset_meta.classes is \[1\]; it must be a list of names'),
+    'meta': (lambda content: content.update(meta=5), 'meta is 5; it must be a dict'),
+    'hub': (lambda content: content['message_hub'].pop('log_scalars'), 'lacks message_hub.log_sc'),
+    'shape': (lambda content: change_weight(content, lambda w: w[:1]), 'of another shape'),
+    'integers': (lambda content: change_weight(content, torch.Tensor.int), 'torch.int32'),
+    'not finite': (lambda content: change_weight(content, lambda w: w / 0), 'NaN or infinite'),
+    'keys': (rename_weight, r'not in the model \(1\): other'),
+    'no optimizer': (lambda content: without(content, 'optimizer'), 'it lacks optimizer'),
+    'no epoch': (lambda content: content['meta'].pop('epoch'), 'it lacks meta.epoch'),
+    'another optimizer': (
+        lambda content: content['optimizer']['param_groups'][0].pop('betas'), 'its optimizer has'),
+    'fewer parameters': (
+        lambda content: content['optimizer']['param_groups'][0]['params'].pop(),
+        'its optimizer has'),
+    'no schedulers': (lambda content: without(content, 'param_schedulers'), '0 parameter sched'),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', MISFITS)
+def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, name):
+    misfit, words = MISFITS[name]
+    content = deepcopy(read_content(uninterrupted / 'epoch_2.pth'))
+    misfit(content)
+    torch.save(content, tmp_path / 'epoch_2.pth')
+    run = train_here(config, tmp_path / 'run', shapes, '--resume', tmp_path / 'epoch_2.pth')
+    assert run.returncode == 2, run.stdout
+    error = run.stdout[run.stdout.rindex('error: ') :]
+    assert re.search(words, error), error
+    assert 'Traceback' not in run.stdout
+
+
+@pytest.mark.slow
+def test_the_config_inside_a_checkpoint_is_not_run(config, shapes, uninterrupted, tmp_path):
+    content = read_content(uninterrupted / 'epoch_2.pth')
+    trace = tmp_path / 'trace'
+    content['meta']['config'] = f'__import__("pathlib").Path({str(trace)!r}).touch()'
+    torch.save(content, tmp_path / 'epoch_2.pth')
+    run = train_here(config, tmp_path, shapes, '--resume')
+    assert run.returncode == 0, run.stdout
+    assert 'the config inside, meta.config, is left out' in run.stdout
+    assert not trace.exists()
+
+
+def test_numbers_decide_which_checkpoint_is_newest(tmp_path):
+    hub = dict(log_scalars={}, runtime_info={}, resumed_keys={})
+    content = {'meta': dict(epoch=1, iter=1), 'state_dict': {'a': torch.ones(1)}}
+    content |= {'message_hub': hub, 'optimizer': {}}
+    for name in ('epoch_9', 'epoch_10', 'best_coco_bbox_mAP_epoch_11'):
+        torch.save(content, tmp_path / f'{name}.pth')
+    assert latest_checkpoint(tmp_path).path.name == 'epoch_10.pth'
+    assert latest_checkpoint(tmp_path / 'empty') is None

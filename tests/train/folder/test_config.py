@@ -1,0 +1,308 @@
+"""The config that is written for a dataset: any model of ours, sizes and rates that follow."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.optim import OptimWrapper
+from mmengine.registry import PARAM_SCHEDULERS
+
+from mmeffvit.config.beside import Code, assign, to_code
+from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
+from mmeffvit.config.load import load_config
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.records import DataSet, Object, Picture
+from mmeffvit.data.write import Split
+from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.train.folder.base import Base, Start, find_start
+from mmeffvit.train.folder.recipe import Overrides, fit_rate, make_recipe, why_one_process
+from mmeffvit.train.folder.write_config import Teaching, write_config
+from mmeffvit.zoo import read_models
+from tests.configs.models import one_of_each_head_and_family
+from tests.variants import sampled
+
+MODELS = [
+    name
+    for name, model in read_models().items()
+    if model.config is not None and 'classification' not in model.tasks
+]
+SCRATCH = Start('random weights')
+
+
+def write(
+    folder: Path,
+    name: str,
+    overrides: Overrides | None = None,
+    start: Start = SCRATCH,
+    count: int = 80,
+    size: tuple[int, int] = (90, 120),
+    teaching: Teaching | None = None,
+) -> Config:
+    """The config for a set of three classes, as it is read."""
+    base, overrides = Base.of(name), overrides or Overrides(image_size=base_size(name))
+    maps = {0: 0, 1: 1, 2: 2} if base.is_segmentor else {}
+    objects = [Object(0, (8, 8, 30, 20), 'set:1', score=0.5)] if teaching else []
+    pictures = [Picture(folder / 'set' / f'{i}.jpg', objects, size=size) for i in range(count)]
+    data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
+    split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count)
+    recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
+    path = folder / f'{name}.py'
+    splits = dict(train=split, val=split)
+    write_config(path, base, data, splits, recipe, overrides, start, teaching)
+    lines = path.read_text().splitlines()
+    assert max(len(line) for line in lines if not line.startswith('_base_')) <= 100
+    return load_config(path)
+
+
+@pytest.mark.parametrize(
+    'name',
+    ['rtmdet_swiftformer_xs', 'light_shvit_s1', 'ssdlite_mobilevitv2_050', 'retinanet_shvit_s4',
+     'maskrcnn_swiftformer_xs_shapes', 'deformabledetr_shvit_s4_singlehead',
+     'segformer_shvit_s1_ade20k'],
+)  # fmt: skip
+def test_students_of_every_head_draw_predictions_by_their_scores(name, tmp_path):
+    config = write(tmp_path, name, Overrides(), teaching=Teaching(sure=0.7))
+    pipelines = [config.train_pipeline, *filter(None, [config.get('last_pipeline')])]
+    for pipeline in pipelines:
+        kinds = [step['type'] for step in pipeline]
+        assert kinds.count('mmeffvit.SampleByScore') == (not Base.of(name).is_segmentor)
+        if not Base.of(name).is_segmentor:
+            place = kinds.index('mmeffvit.SampleByScore')
+            assert kinds[place + 1] == 'LoadAnnotations'
+
+
+def base_size(name: str) -> int:
+    """Half the size of the base, to see that all sizes are halved."""
+    return Base.of(name).image_size // 2 // 32 * 32
+
+
+@pytest.mark.parametrize('name', sampled(MODELS, one_of_each_head_and_family()))
+def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
+    base, config = Base.of(name), write(tmp_path, name)
+    found = [settings['num_classes'] for settings in with_class_counts(config.model)]
+    assert found
+    assert set(found) == {3}
+    size = base_size(name)
+    factor = size / base.image_size
+    if base.is_segmentor:
+        assert next(settings_of(config.train_dataloader, 'RandomCrop'))['crop_size'] == (size, size)
+    else:
+        expected = [round(side * factor) for side in eval_shape(base.config)]
+        assert list(eval_shape(config)) == expected
+    for split in ('train', 'val', 'test'):
+        (dataset,) = datasets_of(config, split)
+        assert dataset['metainfo']['classes'] == ('a', 'b', 'c')
+        assert not mentions(dataset['pipeline'], 'reduce_zero_label')
+        assert str(tmp_path / 'index') in dataset['ann_file']
+    assert mentions(config.train_dataloader, 'with_mask') == base.needs_masks
+    assert config.model.backbone.get('init_cfg') is None
+    assert not config.model.backbone.get('norm_eval')
+    total = config.epochs * config.iterations
+    loop = config.train_cfg
+    assert loop.get('max_iters', total) == total
+    assert loop.get('max_epochs', config.epochs) == config.epochs
+    assert peak_and_end(config) == pytest.approx((config.rate, 0.02 * config.rate), rel=0.05)
+    assert config.default_hooks.checkpoint.save_best == base.metric
+
+
+@pytest.mark.parametrize(
+    ('name', 'scales'),
+    [
+        ('rtmdet_swiftformer_xs', [(704, 704)]),  # from scratch, without mosaic
+        ('segformer_shvit_s1_ade20k', [(4096, 1024)]),
+        ('ssdlite_mobilevitv2_050', []),  # crops first
+        ('pspnet_mobilevitv2_050_voc12', []),  # draws a size between two
+    ],
+)
+def test_large_images_are_decoded_as_small_as_training_needs_them(name, scales, tmp_path):
+    config = write(tmp_path, name, Overrides(), size=(3000, 4000))
+    found = [tuple(s['scale']) for s in settings_of(config.train_dataloader, 'LoadReduced')]
+    assert found == scales
+    assert bool(list(settings_of(config.train_dataloader, 'LoadImageFromFile'))) == (not scales)
+    for other in (config.val_dataloader, write(tmp_path, name, Overrides()).train_dataloader):
+        assert not list(settings_of(other, 'LoadReduced'))
+
+
+def peak_and_end(config: Config) -> tuple[float, float]:
+    """The highest and the last learning rate of a run."""
+    weight = torch.nn.Parameter(torch.zeros(1))
+    wrapper = OptimWrapper(torch.optim.SGD([weight], lr=config.rate))
+    schedulers = []
+    for settings in config.to_dict()['param_scheduler']:
+        kind = PARAM_SCHEDULERS.get(settings.pop('type'))
+        if settings.pop('convert_to_iter_based', False):
+            kind = partial(kind.build_iter_from_epoch, epoch_length=config.iterations)
+        schedulers.append(kind(wrapper, **settings))
+    rates = []
+    for _ in range(config.epochs * config.iterations):
+        rates.append(wrapper.param_groups[0]['lr'])
+        wrapper.optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    return max(rates), rates[-1]
+
+
+@pytest.mark.parametrize('count', [2, 4, 20, 800])
+def test_short_runs_reach_the_learning_rate_too(count, tmp_path):
+    for epochs in (1, 3):
+        config = write(tmp_path, 'rtmdet_swiftformer_xs', Overrides(epochs=epochs), count=count)
+        peak, end = peak_and_end(config)
+        assert peak == pytest.approx(config.rate, rel=0.02)
+        assert end < 0.6 * peak or epochs == 1
+
+
+def with_class_counts(settings: object) -> list[dict]:
+    if not isinstance(settings, dict):
+        return []
+    own = [settings] if 'num_classes' in settings else []
+    return own + [found for item in settings.values() for found in with_class_counts(item)]
+
+
+def test_options_are_in_the_config(tmp_path):
+    overrides = Overrides(
+        image_size=256, batch=4, epochs=40, patience=7, accumulate=2, freeze=1, balance=True,
+        processes=2,
+    )  # fmt: skip
+    start = Start('x', keeps_backbone=True)
+    config = write(tmp_path, 'rtmdet_swiftformer_xs', overrides, start)
+    assert config.train_dataloader.batch_size == 2  # of each process
+    assert config.processes == 2
+    assert config.iterations == 20
+    assert config.train_dataloader.drop_last
+    assert config.train_cfg.max_epochs == 40
+    assert config.train_cfg.val_interval == 2
+    assert config.optim_wrapper.accumulative_counts == 2
+    assert config.model.backbone.frozen_stages == 1
+    assert 'timm' in config.model.backbone.init_cfg.checkpoint
+    assert config.train_dataloader.dataset.type == 'ClassBalancedDataset'
+    assert config.train_dataloader.dataset.dataset.type == 'CocoDataset'
+    hooks = {hook['type']: hook for hook in config.custom_hooks}
+    assert hooks['EarlyStoppingHook']['patience'] == 4  # validations, each after two epochs
+    assert hooks['PipelineSwitchHook']['switch_epoch'] == 40 - 6
+    assert config.optim_wrapper.optimizer.lr == fit_rate(Base.of('rtmdet_swiftformer_xs'), 8)
+    never = write(tmp_path, 'rtmdet_swiftformer_xs', Overrides(patience=0))
+    assert 'EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
+
+
+def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp_path):
+    name = 'rtmdet_swiftformer_xs'
+    base = Base.of(name)
+    scratch = write(tmp_path, name, Overrides(batch=8))
+    assert not list(settings_of(scratch.train_pipeline, 'CachedMosaic'))
+    (resize,) = settings_of(scratch.train_pipeline, 'RandomResize')
+    assert resize['ratio_range'] == (0.9, 1.1)
+    assert 'PipelineSwitchHook' not in {hook['type'] for hook in scratch.custom_hooks}
+    assert scratch.rate == base.optimizer['lr']
+    long = write(tmp_path, name, Overrides(batch=8, epochs=1000))
+    started = write(tmp_path, name, Overrides(batch=8), Start('x', keeps_backbone=True))
+    for config in (long, started):
+        assert list(settings_of(config.train_pipeline, 'CachedMosaic'))
+        assert 'PipelineSwitchHook' in {hook['type'] for hook in config.custom_hooks}
+    assert started.rate == fit_rate(base, 8) < scratch.rate
+    assert fit_rate(base, 1024, from_scratch=True) == fit_rate(base, 1024)
+    sgd = Base.of('pspnet_mobilevitv2_050_ade20k')
+    assert fit_rate(sgd, 4, from_scratch=True) == fit_rate(sgd, 4)
+
+
+def test_the_learning_rate_follows_the_batch_size():
+    """Its square root for AdamW, the number itself for SGD."""
+    rtmdet, pspnet = Base.of('rtmdet_swiftformer_xs'), Base.of('pspnet_mobilevitv2_050_ade20k')
+    assert rtmdet.optimizer['type'] == 'AdamW'
+    assert fit_rate(rtmdet, 16) == pytest.approx(rtmdet.optimizer['lr'] / 4, rel=0.02)
+    assert pspnet.optimizer['type'] == 'SGD'
+    ratio = 8 / pspnet.batch_size
+    assert fit_rate(pspnet, 8) == pytest.approx(pspnet.optimizer['lr'] * ratio, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ('sides', 'size'), [((90, 120), 128), ((640, 480), 640), ((4000, 3000), 640), ((20, 20), 64)]
+)
+def test_the_image_size_is_that_of_the_images_up_to_the_models(sides, size):
+    pictures = [Picture(Path('x'), size=sides)] * 20
+    recipe = make_recipe(Base.of('rtmdet_swiftformer_xs'), pictures, Overrides())
+    assert recipe.image_size == size
+
+
+def test_fewer_images_get_more_epochs_and_smaller_batches():
+    base = Base.of('rtmdet_swiftformer_xs')
+    few, many = (
+        make_recipe(base, [Picture(Path('x'), size=(64, 64))] * count, Overrides())
+        for count in (12, 10_000)
+    )
+    assert (few.epochs, few.batch * few.processes) == (300, 3)
+    assert (many.epochs, many.batch * many.processes) == (10, 8)
+    assert few.warm_up < few.epochs * few.iterations / 5
+    assert many.warm_up == 500
+
+
+def test_processes_share_a_batch_equally():
+    base, pictures = Base.of('rtmdet_swiftformer_xs'), [Picture(Path('x'), size=(64, 64))] * 20
+    recipe = make_recipe(base, pictures, Overrides(batch=6, processes=3))
+    assert (recipe.batch, recipe.processes, recipe.iterations) == (2, 3, 3)
+    assert make_recipe(base, pictures, Overrides(batch=3)).processes == 1
+    assert '--batch 4 uses all' in why_one_process(5, None)
+    assert why_one_process(4, None) == why_one_process(5, 1) == ''
+    shared = make_recipe(base, pictures, Overrides())  # 20 / 4 is odd
+    assert (shared.batch, shared.processes) == (2, 2)
+    assert make_recipe(base, pictures, Overrides(processes=2)).batch == 2  # 20 / 4, a multiple of 2
+    with pytest.raises(UserError, match='--processes is 4, which cannot share a batch of 6'):
+        make_recipe(base, pictures, Overrides(batch=6, processes=4))
+    with pytest.raises(UserError, match='--batch is 32, but the training set has 20 images'):
+        make_recipe(base, pictures, Overrides(batch=32))
+
+
+@pytest.mark.parametrize(
+    ('overrides', 'words'),
+    [
+        (dict(image_size=100), '--image-size is 100; give a multiple of 32'),
+        (dict(image_size=32), 'from 64 to 8192'),
+        (dict(image_size=1_000_000), '--image-size is 1000000; give a multiple of 32'),
+        (dict(batch=0), '--batch is 0; give 1 or more'),
+        (dict(processes=0), '--processes is 0; give 1 or more'),
+        (dict(epochs=0), '--epochs is 0'),
+        (dict(patience=-1), '--patience is -1; give 0 or more'),
+        (dict(freeze=-1), '--freeze is -1'),
+    ],
+)
+def test_numbers_that_cannot_be_are_rejected(overrides, words):
+    with pytest.raises(UserError, match=words):
+        Overrides(**overrides).check()
+
+
+def test_weights_are_the_backbones_where_they_can_be_had_else_none_with_a_warning(tmp_path, capsys):
+    base = Base.of('rtmdet_swiftformer_xs')  # no full model is released for it
+    path = tmp_path / 'backbone.pth'
+    base.config.model.backbone.init_cfg.checkpoint = str(path)
+    assert find_start(base).is_scratch
+    said = capsys.readouterr().err
+    assert 'WARNING: no pretrained weights for rtmdet_swiftformer_xs' in said
+    assert '..' not in said
+    assert str(path) in said
+    path.write_bytes(b'')
+    assert find_start(base).keeps_backbone
+    assert find_start(base, 'none').is_scratch
+    assert find_start(base, str(path)).checkpoint == str(path)
+    with pytest.raises(CheckpointError, match='does not exist'):
+        find_start(base, 'no.pth')
+
+
+VALUES = [
+    dict(a=1, b=[1, 2.5], c=('x',), d=dict(e=None, f=[])),
+    [dict(type='A', sizes=[(i, 2 * i) for i in range(20)], more=dict(text='x' * 70))],
+    dict(long=[dict(name='n' * 30, values=(1, 2)) for _ in range(4)], empty={}, flag=True),
+]
+
+
+@pytest.mark.parametrize('value', VALUES)
+def test_code_is_the_value_in_lines_that_are_not_too_long(value):
+    code = assign('name', value)
+    names: dict = {}
+    exec(code, names)
+    assert names['name'] == value
+    assert max(map(len, code.splitlines())) <= 100
+
+
+def test_expressions_stay_expressions():
+    assert to_code(dict(a=Code('len(x)'), b='len(x)')) == "dict(a=len(x), b='len(x)')"

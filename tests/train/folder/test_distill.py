@@ -1,0 +1,167 @@
+"""A student learns from files of predictions, exported files and models."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mmeffvit import ExportedPredictor
+from mmeffvit.cli.distill import open_teacher
+from mmeffvit.data.predictions import Wanted
+from mmeffvit.data.prepare import PrepareOptions
+from mmeffvit.data.shapes import CLASSES
+from mmeffvit.train.folder.base import Base
+from mmeffvit.train.folder.distill import (
+    DistillOptions,
+    make_reader,
+    open_student,
+)
+from tests.conftest import run_command_here
+from tests.data.sets import write_maps
+from tests.deploy import models
+from tests.inference.untrained import save_untrained
+from tests.learning.cases import CASES
+
+STUDENT = 'rtmdet_swiftformer_xs'
+FAST = ('--epochs', 1, '--weights', 'none', '--processes', 1, '--export', 'none')
+
+
+@pytest.fixture
+def predicted(shapes, tmp_path) -> Path:
+    """The labels of the generated images as predictions with scores."""
+    content = json.loads((shapes / 'annotations' / 'instances_train2017.json').read_text())
+    for number, row in enumerate(content['annotations']):
+        row['score'] = (0.5, 0.9, 0.2)[number % 3]
+    (tmp_path / 'predicted.json').write_text(json.dumps(content))
+    return tmp_path / 'predicted.json'
+
+
+@pytest.fixture
+def few(shapes, tmp_path) -> Path:
+    """Labels of three of the images, and of those held out."""
+    for split in ('train2017', 'val2017'):
+        content = json.loads((shapes / 'annotations' / f'instances_{split}.json').read_text())
+        content['images'] = content['images'][:3] if split[0] == 't' else content['images']
+        kept = {image['id'] for image in content['images']}
+        rows = [row for row in content['annotations'] if row['image_id'] in kept]
+        (tmp_path / 'few' / split).mkdir(parents=True)
+        (tmp_path / 'few' / f'{split}.json').write_text(
+            json.dumps({**content, 'annotations': rows})
+        )
+        for image in content['images']:
+            shutil.copy(shapes / split / image['file_name'], tmp_path / 'few' / split)
+    return tmp_path / 'few'
+
+
+@pytest.mark.slow
+def test_a_student_is_trained_on_predictions_and_compared_with_itself_alone(
+    shapes, predicted, few, tmp_path
+):
+    work_dir = tmp_path / 'work'
+    run = run_command_here(
+        'distill', STUDENT, predicted, shapes / 'train2017', '--labeled', few,
+        '--work-dir', work_dir, *FAST,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    config = (work_dir / f'{STUDENT}.py').read_text()
+    assert "type='mmeffvit.SampleByScore', sure=0.7" in config
+    assert "type='mmeffvit.ScoredCocoDataset'" in config
+    content = json.loads((work_dir / 'index' / 'train.json').read_text())
+    assert len(content['images']) == 12  # three of them with the labels of a person
+    scores = [row.get('score', 1.0) for row in content['annotations']]
+    assert set(scores) == {0.5, 0.9, 1.0}
+    assert 'the student on the same validation images, in percent' in run.stdout
+    table = [line.split() for line in run.stdout.splitlines() if line.startswith(('alone', 'dist'))]
+    assert [row[:2] for row in table] == [['alone', '4'], ['distilled', '4']]
+    assert (work_dir / 'result' / 'curves.png').is_file()
+    name, weights, classes = open_student(str(work_dir))  # it can learn more
+    assert (name, Path(weights).parent, classes) == (STUDENT, work_dir / 'run', CLASSES)
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_a_segmentor_is_trained_on_label_maps_without_labels(tmp_path):
+    root = write_maps(tmp_path / 'parts') or tmp_path / 'parts'
+    run = run_command_here(
+        'distill', 'segformer_swiftformer_xs_ade20k', root / 'masks', root / 'images',
+        '--work-dir', tmp_path / 'work', '--image-size', 64, *FAST,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert '\n  mIoU ' in run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_a_student_learns_from_a_config_and_its_checkpoint_in_every_step(shapes, tmp_path):
+    case = next(case for case in CASES if case.head == 'SSDLite')
+    teacher = save_untrained(case, tmp_path / 'model', shapes)
+    work_dir = tmp_path / 'work'
+    run = run_command_here(
+        'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017',
+        '--min-score', 0, '--losses', 'channels', 'imitation', '--work-dir', work_dir, *FAST,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert re.search(r'a step took \d+ ms, of which the teacher \d+ ms', run.stdout)
+    config = (work_dir / f'{STUDENT}.py').read_text()
+    assert "losses=('channels', 'imitation')" in config
+    assert str(teacher.config) not in config  # a name of the user's, beside it
+    assert json.loads((work_dir / 'data.json').read_text())['teacher'] == str(teacher.config)
+    several = run_command_here(
+        'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017', *FAST,
+        '--processes', 2,
+    )  # fmt: skip
+    assert several.returncode == 2
+    assert 'a teacher runs in one process: give --losses none' in several.stdout
+
+
+def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
+    path = models.file_for_any_size('retinanet_swiftformer_l1')
+    options = DistillOptions(wanted=Wanted(min_score=0.0))
+    read = make_reader(str(path), Base.of(STUDENT), tmp_path, options, open_teacher)
+    data = read(shapes / 'val2017', PrepareOptions())
+    teacher = ExportedPredictor(path)
+    assert data.classes == list(teacher.classes)
+    pictures = {picture.path: picture for split in data.splits.values() for picture in split}
+    found = teacher(shapes / 'val2017')
+    assert pictures.keys() == {result.path for result in found}
+    for result in found:
+        objects = pictures[result.path].objects
+        assert 0 < len(objects) <= len(result)  # boxes without a pixel in the image are left out
+        assert {item.score for item in objects} <= set(result.scores.tolist())
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (('nothing', 'FILE', 'IMAGES'), "the student is 'nothing'; give the name of one of our"),
+        ((STUDENT, 'FILE', 'nowhere'), 'nowhere is not a folder'),
+        (('segformer_swiftformer_xs_ade20k', 'FILE', 'IMAGES'), 'choose models of the same task'),
+        ((STUDENT, 'IMAGES', 'IMAGES'), 'predicts label maps, the student'),
+        ((STUDENT, 'FILE', 'IMAGES', '--classes', 'gear'), 'no class of the student'),
+        ((STUDENT, 'FILE', 'IMAGES', '--min-score', 0.95), 'give 0 to 1, the first no larger'),
+        (
+            (STUDENT, 'FILE', 'IMAGES', '--min-score', 0.95, '--sure-score', 1),
+            'with a score of 0.95 or more',
+        ),
+        ((STUDENT, 'FILE', 'OTHERS'), 'for none of the 4 images'),
+        ((STUDENT, 'OUTSIDE', 'IMAGES'), 'reach outside of their image (1); --skip-broken'),
+        ((STUDENT, 'FILE', 'a', 'b', 'IMAGES'), '3 arguments after the teacher'),
+    ],
+)
+def test_mistakes_end_in_one_message(arguments, words, shapes, predicted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = json.loads(predicted.read_text())
+    content['annotations'][1]['bbox'] = [50, 50, 40, 10]
+    (tmp_path / 'outside.json').write_text(json.dumps(content))
+    (tmp_path / 'others').mkdir()
+    for number in range(4):
+        shutil.copy(shapes / 'val2017' / '000000.png', tmp_path / 'others' / f'x{number}.png')
+    known = dict(FILE=predicted, IMAGES=shapes / 'train2017', OTHERS='others',
+                 OUTSIDE='outside.json')  # fmt: skip
+    run = run_command_here('distill', *(known.get(a, a) for a in arguments))
+    assert run.returncode == 2, run.stdout
+    assert words in run.stdout
+    assert 'Traceback' not in run.stdout
+    assert not list(tmp_path.glob('work_dirs/*/run'))

@@ -1,0 +1,232 @@
+"""One command: from a folder in YOLO form to a config, a checkpoint, pictures and an ONNX file."""
+
+import re
+import shlex
+
+import cv2
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from mmeffvit.cli import finish
+from mmeffvit.config.load import load_config
+from mmeffvit.data.shapes import ShapesSpec
+from mmeffvit.deploy.agreement import METRIC
+from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.folder import fit_batch
+from tests.conftest import run_command_here, run_python
+from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
+from tests.variants import sampled
+
+FAST = ('--epochs', 1, '--weights', 'none', '--processes', 1)
+SPEC = ShapesSpec(side=64, max_objects=2)
+
+
+@pytest.mark.slow
+def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
+    root = write_yolo(tmp_path / 'bolts', 12, 4, spec=SPEC)
+    before = files_in(root)
+    work_dir = tmp_path / 'work'
+    options = ('--export', '.onnx', *FAST, '--processes', 2, '--batch', 'auto')
+    run = run_command_here('train', root, '--work-dir', work_dir, *options)
+    assert run.returncode == 0, run.stdout
+    assert files_in(root) == before
+    assert f'{root}: YOLO, 4 classes' in run.stdout
+    for row in ('box AP', 'best', 'pictures', 'curves', 'per class', 'errors', '.onnx'):
+        assert f'\n  {row} ' in run.stdout
+    assert 'not made' not in run.stdout
+    result = work_dir / 'result'
+    sheet = cv2.imread(str(result / 'contact_sheet.png'))
+    assert sheet.shape == (28 + 2 * (22 + 384 + 6), 2 * (2 * 384 + 6), 3)  # square images
+    for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
+        assert (result / name).stat().st_size
+    assert re.search(
+        r'--batch auto: 2 images take 0\.\d GiB of .* for each of 2 processes', run.stdout
+    )
+    assert 'from scratch: all layers and norms are trained; the learning rate is' in run.stdout
+    for command in re.findall(r'^  mmeffvit (.*)$', run.stdout, re.MULTILINE):
+        # the model is too young to find objects
+        weak = ('--score-thr', 0, '--min-agreement', 0, '--allow-slower')
+        more = weak if command.startswith('quantize') else ()
+        if command.startswith('train'):
+            assert command.endswith(' --processes 2')
+            more = ('--processes', 1)  # two more would take a quarter minute
+        pasted = run_command_here(*shlex.split(command), *more)
+        assert pasted.returncode == 0, pasted.stdout
+    assert len(list((work_dir / 'predictions').iterdir())) == 4
+    assert (result / 'int8.onnx').is_file()
+    # no best one is saved where so young a model finds nothing, which depends on the seed
+    assert (work_dir / 'run2' / 'epoch_1.pth').is_file()
+    session = onnxruntime.InferenceSession(str(result / 'model.onnx'))
+    image = cv2.imread(str(root / 'images/val/val_0.png'))[..., ::-1].transpose(2, 0, 1)[None]
+    boxes = session.run(['boxes'], {'images': np.ascontiguousarray(image, np.float32)})[0]
+    assert boxes.shape[-1] == 4
+    config = work_dir / 'rtmdet_swiftformer_xs.py'
+    monkeypatch.setattr(fit_batch, 'free_memory', lambda: -1)
+    with pytest.raises(UserError, match='two images do not fit'):
+        fit_batch.largest_batch(config, 4, 1)
+    assert load_config(config).model.backbone.init_cfg is None
+    again = run_command_here('train', root, '--work-dir', work_dir, *FAST)
+    assert again.returncode == 2
+    assert 'has a run already: continue it with --resume' in again.stdout
+    checked = run_command_here('check', config)
+    assert checked.returncode == 0, checked.stdout
+
+
+# what `make demo` does not install
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+hidden = 'onnx onnxruntime onnxscript onnx_ir openvino nncf safetensors timm'.split()
+PathFinder.find_spec = classmethod(
+    lambda cls, name, *more: None if name.split('.')[0] in hidden else find(name, *more)
+)
+from mmeffvit.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_a_folder_becomes_a_model_without_the_packages_of_exporters(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
+    run = run_python('-c', WITHOUT, 'train', root, '--work-dir', tmp_path / 'work', *FAST)
+    assert run.returncode == 0, run.stdout
+    assert (
+        'nothing will be exported: Writing .onnx needs onnx, which is not installed' in run.stdout
+    )
+    assert 'to predict on images' in run.stdout
+
+
+def test_a_job_that_fails_in_any_way_leaves_the_summary(capsys):
+    def export() -> None:
+        raise RuntimeError('no kernel\nfor this operator')
+
+    assert finish.made(export).startswith('not made: ')
+    assert 'no kernel' in finish.made(export)
+    assert 'Traceback' in capsys.readouterr().err
+    assert finish.made(lambda: 3) == '3'
+
+
+@pytest.mark.slow
+def test_the_largest_batch_is_that_of_the_changed_config(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
+    run = run_command_here(
+        'train', root, '--work-dir', tmp_path / 'work', *FAST, '--batch', 'auto',
+        '--cfg-options', 'model.backbone.type=mmeffvit.Nothing',
+    )  # fmt: skip
+    assert 'Nothing' in run.stdout
+    assert '--batch auto: ' not in run.stdout  # it has tried no other model
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
+    arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
+    early = run_command_here(*arguments, '--resume')
+    assert early.returncode == 2
+    assert 'no run to resume' in early.stdout
+    assert run_command_here(*arguments).returncode == 0
+    other = run_command_here(*arguments, '--resume', '--image-size', 64)
+    assert '--image-size is 64, and the run in' in other.stdout
+    resumed = run_command_here(*arguments, '--resume', '--epochs', 2)
+    assert resumed.returncode == 0, resumed.stdout
+    assert '2 epochs instead of 1' in resumed.stdout
+    bare = tmp_path / 'bare.pth'
+    torch.save(read_content(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
+    changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
+    started = run_command_here(
+        'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--processes', 1,
+        '--epochs', 9, '--patience', 1, '--weights', bare, '--cfg-options', *changes,
+    )  # fmt: skip
+    assert started.returncode == 0, started.stdout
+    assert 'CachedMosaic' in (tmp_path / 'next' / 'rtmdet_swiftformer_xs.py').read_text()
+    run = tmp_path / 'next' / 'run'
+    assert 'Switch pipeline now!' in (run / 'console.log').read_text()
+    assert (run / 'epoch_2.pth').is_file()
+    assert not (run / 'epoch_3.pth').exists()  # the second is no better than the first by 2
+    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_2\.pth\n', started.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', sampled(['maps', 'polygons'], ['maps']))
+def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(finish, 'INT8_STEPS', 2)
+    root = tmp_path / 'parts'
+    if kind == 'maps':
+        write_maps(root)
+    else:
+        write_yolo(root, 6, 3, spec=SPEC, line=polygon_line)
+    model = () if kind == 'maps' else ('--model', 'segformer_swiftformer_xs_ade20k')
+    files = ('--export', 'none') if kind == 'maps' else ('--export', '.onnx', '--int8')
+    run = run_command_here(
+        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64, *files,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert 'segformer_swiftformer_xs_ade20k on parts' in run.stdout
+    assert '\n  mIoU ' in run.stdout
+    assert 'not made' not in run.stdout
+    assert (tmp_path / 'work/result/int8.onnx').is_file() == ('--int8' in files)
+    assert (METRIC in run.stdout) == ('--int8' in files)
+    assert '| background |' in (tmp_path / 'work/result/per_class.md').read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_the_light_detector_is_trained_on_a_folder_and_exported(tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 6, 3, spec=SPEC)
+    run = run_command_here(
+        'train', root, '--work-dir', tmp_path / 'work', '--model', 'light_shvit_s1', *FAST,
+        '--image-size', 64, '--export', '.onnx',
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert 'light_shvit_s1 on bolts' in run.stdout
+    assert (tmp_path / 'work' / 'run' / 'epoch_1.pth').is_file()
+    session = onnxruntime.InferenceSession(str(tmp_path / 'work/result/model.onnx'))
+    assert [each.name for each in session.get_outputs()] == ['boxes', 'scores', 'labels']
+
+
+@pytest.mark.slow
+@pytest.mark.variant
+def test_instance_masks_are_trained_on_polygons(tmp_path):
+    root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
+    run = run_command_here(
+        'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
+        *FAST, '--image-size', 64, '--balance', '--accumulate', 2, '--export', 'none',
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout
+    assert '\n  mask AP ' in run.stdout
+    assert (tmp_path / 'work' / 'result' / 'errors' / 'segm' / 'errors.md').is_file()
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (('data', '--model', 'rtmdet_swiftformer'), 'did you mean rtmdet_swiftformer_xs'),
+        (('data', '--launcher', 'pytorch'), '--launcher does nothing: --processes N starts'),
+        (('data', '--batch', 'large'), "'large' is neither a number nor auto"),
+        (('data', '--amp'), '--amp needs an accelerator'),
+        (('data', '--compile'), '--compile needs an accelerator'),
+        (('data', '--batch', 3, '--processes', 2), 'cannot share a batch of 3 equally'),
+        (('data', '--freeze', 2, '--weights', 'none'), '--freeze needs pretrained weights'),
+        (('data', '--export', '.engine'), 'model.engine'),
+        (('data', '--export', 'none', '--int8'), '--int8 quantizes the .onnx file'),
+        (('data', '--image-size', 100), '--image-size is 100'),
+        (('data', '--model', 'maskrcnn_swiftformer_xs'), 'objects without a mask'),
+        (('data', '--model', 'segformer_swiftformer_xs_ade20k'), 'a segmentor needs masks'),
+        (('nowhere',), "'nowhere' does not exist; `mmeffvit models` lists"),
+        (('rtmdet_swiftformer_xs', '--epochs', 3), 'for which --epochs does nothing'),
+    ],
+)
+def test_mistakes_end_in_one_message_before_training(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_yolo(tmp_path / 'data')
+    run = run_command_here('train', *arguments)
+    assert run.returncode == 2, run.stdout
+    assert words in run.stdout
+    assert 'Traceback' not in run.stdout
+    assert not list(tmp_path.glob('work_dirs/*/run'))
