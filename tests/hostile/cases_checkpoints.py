@@ -220,7 +220,7 @@ def path_cases(world: World) -> Iterator[Case]:
             if how not in READERS and (not name or '\0' in name):
                 continue  # a command line has none
             yield Case(group, how, what, doors[how].call(name), in_turn(ready, prepare),
-                       says=(spelled(name),))  # fmt: skip
+                       says=(spelled(name) or "checkpoint ''",))  # fmt: skip
     for kind in ('pipe', 'loop of links', 'folder', 'no permission', 'missing'):
         name, prepare = PATHS[kind]
         for how, suffix in (('open_checkpoint', '.safetensors'), ('read_pickle', '.pkl')):

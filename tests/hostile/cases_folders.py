@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.data.formats import writers
 from tests.data.sets import polygon_line, write_maps, write_roboflow, write_voc, write_yolo
-from tests.hostile.commands import Job, command, in_turn, put
+from tests.hostile.commands import Job, command, put
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import CANARY, Case
 from tests.hostile.world import World, dice
@@ -74,11 +74,10 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     for kind, write in WRITERS.items():
         yield converted(kind, 'good', write, expect='work', says=('train.json: ',),
                         makes=('out/train.json',), is_control=True)  # fmt: skip
-        for name, (change, *words) in BROKEN.items():
-            word = words[list(WRITERS).index(kind)]
-            expect = 'reject' if word.startswith('error: ') else 'work'
-            if word:
-                yield converted(kind, name, write, partial(change, kind), expect=expect,
+        for name, (change, words) in BROKEN.items():
+            if word := words.get(kind, words.get('')):
+                yield converted(kind, name, write, partial(change, kind),
+                                expect='reject' if word.startswith('error: ') else 'work',
                                 says=(word.removeprefix('error: '),))  # fmt: skip
         yield converted(kind, 'images that are PostScript', write, postscripts,
                         expect='either', says=('some/set',))  # fmt: skip
@@ -96,14 +95,16 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
 
 
 def converted(
-    kind: str, name: str, write: Callable[[Path], Path], change: Job = in_turn(), **values: Any
+    kind: str, name: str, write: Callable[[Path], Path], change: Job | None = None, **values: Any
 ) -> Case:
     """A changed dataset that is converted, to COCO's format or to label maps."""
 
     def prepare(folder: Path) -> None:
         (folder / 'Pictures').mkdir()
         (folder / 'Pictures' / 'holiday.png').write_bytes(b'a photograph')
-        change(write(folder / 'some' / 'set'))
+        root = write(folder / 'some' / 'set')
+        if change:
+            change(root)
 
     more = ['--label-maps'] if kind == 'masks' else []
     job = command('convert-dataset', 'some/set', 'out', '--skip-broken', *more)
@@ -179,32 +180,37 @@ def long_line(kind: str, root: Path) -> None:
     (root / FIRST[kind]).write_bytes(b'0 ' * 5_000_000)
 
 
-SIX = 'train.json: 6 images'
-NO_FORMAT, NO_FILE = 'error: is in no known format', 'error: no file to train on'
-NO_LINE, NO_IMAGE = 'lines that are not a class number', 'cannot identify image file'
-# what is printed with each of WRITERS; a refusal starts with `error: `
-BROKEN: dict[str, tuple[Any, ...]] = {
-    'links in a circle': (link_around, SIX, SIX, SIX, 'annotations shared by images'),
-    'a pipe for annotations': (
-        pipe, 'is not a regular file', 'error: is not a regular file', 'is not a regular file',
-        'not a regular file'),
-    'pipes beside': (
-        pipe_beside, "error: a.json' is not a regular file", SIX,
-        "error: a.json' is not a regular file", 'error: a.csv cannot be read'),
-    'a link to nothing': (
-        dangle, 'annotation files that are broken links', NO_FILE, "0.xml' does not exist",
-        'a broken link'),
-    'a folder that is a link to nothing': (
-        dangling_folder, 'error: data.yaml has no images to train on', NO_FILE, NO_FORMAT,
-        NO_FORMAT),
-    'names that lead outside': (
-        outside, 'images that are not in the folder', 'images that are not in the folder', SIX, ''),
-    'empty annotations': (
-        empty, 'images without objects', 'error: is not valid JSON', 'no element found', NO_IMAGE),
-    'a number of 6000 digits': (
-        endless, NO_LINE, 'error: value has 6000 digits', 'syntax error', NO_IMAGE),
-    'a line of 10 MB': (
-        long_line, NO_LINE, 'error: is not valid JSON', 'syntax error', NO_IMAGE),
+WRITTEN, NO_FORMAT = 'train.json: ', 'error: is in no known format'
+NO_FILE, IRREGULAR = 'error: no file to train on', "' is not a regular file"
+OUTSIDE = 'images that are not in the folder'
+# what is printed for a kind, '' is any other; a refusal starts with `error: `
+DAMAGED = {
+    '': NO_FORMAT,  # one file has all annotations
+    'coco': NO_FILE,
+    'darknet': WRITTEN,  # it can do without
+    **{kind: FIRST[kind] for kind in ('yolo', 'voc', 'masks', 'labelme', 'supervisely', 'kitti')},
+}
+BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
+    'links in a circle': (link_around, {'': WRITTEN}),
+    'a pipe for annotations': (pipe, DAMAGED),
+    'pipes beside': (pipe_beside, {
+        '': WRITTEN, 'voc': f'a.xml{IRREGULAR}', 'labelme': f'a.json{IRREGULAR}',
+        'kitti': f'a.txt{IRREGULAR}', 'masks': 'error: a.csv cannot be read',
+    }),
+    'a link to nothing': (dangle, DAMAGED),
+    'a folder that is a link to nothing': (dangling_folder, {
+        'yolo': 'error: data.yaml has no images to train on', 'coco': NO_FILE,
+        **dict.fromkeys(('voc', 'masks', 'createml', 'supervisely', 'kitti'), NO_FORMAT),
+    }),
+    'names that lead outside': (outside, {
+        'yolo': OUTSIDE, 'coco': OUTSIDE, 'voc': WRITTEN,  # which ignores them
+        **dict.fromkeys(('labelme', 'cvat', 'via', 'createml', 'label-studio', 'csv'), OUTSIDE),
+    }),
+    'empty annotations': (empty, {
+        **DAMAGED, 'yolo': 'images without objects', 'kitti': 'images without objects',
+    }),
+    'a number of 6000 digits': (endless, DAMAGED),
+    'a line of 10 MB': (long_line, DAMAGED),
 }  # fmt: skip
 NOT_YAML = 'data.yaml is not a YAML file in UTF-8 without aliases'
 TRAIN = b'\ntrain: images/train\n'
@@ -236,7 +242,8 @@ TABLES: dict[str, tuple[bytes, str]] = {
 def name_cases() -> Iterator[Case]:
     """Training on a dataset whose names are programs: they are in configs, logs and checkpoints."""
     job = command('train', 'some/set', '--work-dir', 'work', '--epochs', 1, '--batch', 4,
-                  '--processes', 1, '--weights', 'none', '--export', 'none', '--image-size', 64)  # fmt: skip
+                  '--processes', 1, '--weights', 'none', '--export', 'none',
+                  '--image-size', 64)  # fmt: skip
     programs = (RUNS, LEAKS, '{{fileDirname}}', f'\'"""\\n; open("{CANARY}", "w") #')
     for name in ('circle', *programs):
         yield Case('folders', 'train', 'good' if name == 'circle' else f'named {name!r}', job,

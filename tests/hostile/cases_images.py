@@ -66,7 +66,8 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                        makes=('pictures/good_1.png', 'pictures/good_2.png'))  # fmt: skip
     for what, (make, arguments, names) in GOOD.items():
         yield case('predict', f'good: {what}', expecting(predict(*arguments), len(names), names),
-                   alone(into('in', make)), 'work', makes=tuple(f'pictures/{n}' for n in names))  # fmt: skip
+                   alone(into('in', make)), 'work',
+                   makes=tuple(f'pictures/{name}' for name in names))  # fmt: skip
     for number in range(6 * more):
         name = in_each(('images/000000.png', 'images/a.jpg', 'video.avi'), number)
         spoilt = f'in/x{Path(name).suffix}'

@@ -113,22 +113,33 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     'a name of two lines': (named('a\nb'), 'a\\nb'),
     'an empty name': (named(''), "classes is ['', "),
     'a name of a megabyte': (named('x' * 2**20), 'classes is ['),
-    '200 MB of classes': (lambda p: described(classes=json.dumps(['x' * 100] * 2_000_000))(p), 'classes has 208,000,000'),
-    '200 MB of digits': (lambda p: described(mask_threshold='9' * 200_000_000)(p), 'mask_threshold has 200,000,000'),
-    'scale is beyond floats': (described(resize=f'{{"scale": [{HUGE}, 64]}}'), 'resize.scale is [999'),
-    'scale is beyond integers': (described(resize=f'{{"scale": [{LONG}, 64]}}'), 'resize is not valid JSON'),
-    'pad value is beyond floats': (described(resize=f'{{"pad": [64, 64], "pad_value": {HUGE}}}'), 'resize.pad_value is 999'),
-    'pad value is infinite': (described(resize='{"pad": [64, 64], "pad_value": 1e999}'), 'resize.pad_value is inf'),
+    '200 MB of classes': (
+        lambda p: described(classes=json.dumps(['x' * 100] * 2_000_000))(p),
+        'classes has 208,000,000'),
+    '200 MB of digits': (
+        lambda p: described(mask_threshold='9' * 200_000_000)(p), 'mask_threshold has 200,000,000'),
+    'scale is beyond floats': (
+        described(resize=f'{{"scale": [{HUGE}, 64]}}'), 'resize.scale is [999'),
+    'scale is beyond integers': (
+        described(resize=f'{{"scale": [{LONG}, 64]}}'), 'resize is not valid JSON'),
+    'pad value is beyond floats': (
+        described(resize=f'{{"pad": [64, 64], "pad_value": {HUGE}}}'),
+        'resize.pad_value is 999'),
+    'pad value is infinite': (
+        described(resize='{"pad": [64, 64], "pad_value": 1e999}'), 'resize.pad_value is inf'),
     'mean is beyond floats': (described(mean=f'[{HUGE}, 0, 0]'), 'mean is [999'),
     'palette is beyond floats': (described(palette=f'[[{HUGE}, 0, 0]]'), 'palette is [[999'),
     'mask threshold is beyond floats': (described(mask_threshold=HUGE), 'mask_threshold is 999'),
     'mask threshold is NaN': (described(mask_threshold='NaN'), 'mask_threshold is nan'),
     'offset is huge': (described(label_offset=HUGE), 'label_offset is 999'),
     'category ids are few': (described(category_ids='[1]'), 'category_ids and classes differ'),
-    'category ids are texts': (described(category_ids='["a", "b", "c", "d"]'), "category_ids is ['a'"),
+    'category ids are texts': (
+        described(category_ids='["a", "b", "c", "d"]'), "category_ids is ['a'"),
     'task is a text': (described(task='dance'), "task is 'dance'"),
     'colors are odd': (described(network_colours='CMYK'), "network_colors is 'CMYK'"),
-    'text of escape sequences': (described(classes='["\\u001b[2J"]', resize='"\x1b[2J"'), 'resize is not valid JSON'),
+    'text of escape sequences': (
+        described(classes='["\\u001b[2J"]', resize='"\x1b[2J"'),
+        'resize is not valid JSON'),
 }  # fmt: skip
 GOOD: dict[str, Callable[[Path], Any]] = {
     'an entry that nobody knows': described(anything='['),

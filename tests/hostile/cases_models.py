@@ -42,8 +42,8 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         ready, install_ghostscript, *(postscript(f'images/{n}') for n in ('a.jpg', '000000.png'))
     ), 'either', says=('images/',))  # fmt: skip
     for what, (word, inputs, options) in CALLS.items():
-        yield Case(GROUP, 'ExportedPredictor', what,
-                   predict_exported('model.onnx', inputs, **options), ready, says=(word,))  # fmt: skip
+        job = predict_exported('model.onnx', inputs, **options)
+        yield Case(GROUP, 'ExportedPredictor', what, job, ready, says=(word,))
     content = (world / 'model.onnx').read_bytes()
     for number in range(8 * more):
 

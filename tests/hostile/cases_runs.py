@@ -63,9 +63,10 @@ DOORS = {
     'web': Door(lambda name: command('web', 'got', 'page'), makes=('page/index.html',)),
     'distill': Door(
         lambda name: command(
-            'distill', 'rtmdet_swiftformer_xs', 'got', 'shapes/train2017', '--min-score', 0.01, '--epochs', 1,
-            '--batch', 2, '--processes', 1, '--image-size', 64, '--weights', 'none', '--export',
-            'none', '--losses', 'none', '--no-comparison', '--work-dir', 'work',
+            'distill', 'rtmdet_swiftformer_xs', 'got', 'shapes/train2017', '--min-score', 0.01,
+            '--epochs', 1, '--batch', 2, '--processes', 1, '--image-size', 64,
+            '--weights', 'none', '--export', 'none', '--losses', 'none', '--no-comparison',
+            '--work-dir', 'work',
         ),
         makes=('work/run/epoch_1.pth',),
     ),
@@ -91,8 +92,8 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                            codes=(1, 2) if how == INSIDE else (2,))  # fmt: skip
     for what, (text, word) in TEXTS.items():
         for how, door in CHEAP.items():
-            yield Case(GROUP, how, what, door.call(CHECKPOINT),
-                       in_turn(ready, partial(got_text, world, text)), says=('got', word))  # fmt: skip
+            prepare = in_turn(ready, partial(got_text, world, text))
+            yield Case(GROUP, how, what, door.call(CHECKPOINT), prepare, says=('got', word))
 
 
 def got(world: World, how: str, edit: Callable[[Any], Any], folder: Path) -> None:

@@ -185,17 +185,18 @@ def sort(case: Case, ended: Ended, before: dict[str, str], after: dict[str, str]
 
 
 def message(ended: Ended) -> str | None:
-    """What a refusal says, if that is one clear line.
+    """What a refusal says, if that is one clear line, perhaps with indented ones of details.
 
     Commands that go on (code 1) report in their own way.
     """
     if ended.code != 2:
         return ended.output
     found = MESSAGE.findall(ended.output)
-    rest = MESSAGE.split(ended.output)[-1].replace(HINT, '').strip()
-    if len(found) != 1 or rest or len(found[0]) > MAX_MESSAGE or not found[0].isprintable():
+    rest = MESSAGE.split(ended.output)[-1].replace(HINT, '').strip('\n').splitlines()
+    lines = [*found, *rest]
+    if len(found) != 1 or len(found[0]) > MAX_MESSAGE or not all(map(str.isprintable, lines)):
         return None
-    return found[0]
+    return '\n'.join(lines) if all(line.startswith('  ') for line in rest) else None
 
 
 def has_all(text: str, words: Iterable[str]) -> bool:

@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 import torch
 from PIL import Image
-from tests.evaluation.small import save_segmentor
 
 from mmeffvit.data.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
+from tests.analysis.small import save_segmentor
 from tests.conftest import ROOT
 
 SIDE = 64
