@@ -9,8 +9,7 @@ import tempfile
 import threading
 import warnings
 from argparse import ArgumentParser, Namespace
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -19,29 +18,27 @@ import cv2
 import torch
 
 from tests.conftest import ROOT
-from tests.hostile.judge import Case, Verdict, live_alone, run_cases, table
+from tests.hostile.judge import Case, Verdict, judged, live_alone, table, with_controls
 from tests.hostile.world import World, build
 
-GROUPS = (
-    'checkpoints', 'archives', 'data', 'folders', 'images', 'configs', 'outputs', 'models',
-    'metadata', 'results', 'signals',
+MODULES = (
+    'pickles', 'checkpoints', 'archives', 'runs', 'data', 'folders', 'images', 'configs', 'outputs',
+    'models', 'metadata', 'results', 'signals',
 )  # fmt: skip
-SHORT, LONG = 1, 20  # multiples of the random cases
-EVERY = 2  # the short run takes every second case, to end within a minute
 
 
-def parse() -> Namespace:
+def parse(arguments: Sequence[str] | None) -> Namespace:
     parser = ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add('--more', type=int, default=LONG, help='multiple of the random cases (%(default)s)')
+    add('--more', type=int, default=20, help='multiple of the random cases (%(default)s)')
     add('--seed', type=int, default=0, help='of the random cases')
-    add('--part', type=int, nargs=2, default=(0, 1), metavar=('I', 'N'), help='every N-th from I')
-    add('--only', default='', help='cases whose title has this in it')
+    add('--group', default='', help='groups whose name has this in it')
+    add('--only', default='', help='cases whose title has this in it, and the controls')
     add('--jobs', type=int, default=os.cpu_count(), help='processes at a time (%(default)s)')
     add('--world', type=Path, help='folder of what the cases start from, made if need be')
     add('--json', type=Path, help='file for the verdicts')
     add('--keep', action='store_true', help='leave the folders of cases that are not clean')
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def import_all() -> None:
@@ -77,12 +74,35 @@ def make_world(folder: Path) -> World:
 
 
 def all_cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    for group in GROUPS:
-        yield from import_module(f'{__package__}.cases_{group}').cases(world, seed, more)
+    for module in MODULES:
+        yield from import_module(f'{__package__}.cases_{module}').cases(world, seed, more)
 
 
-def main() -> int:
-    options = parse()
+def run(cases: Sequence[Case], folder: Path, options: Namespace) -> int:
+    """Judge cases, print what is not clean and the table; the exit code."""
+    count = 0
+
+    def report(verdict: Verdict) -> None:
+        nonlocal count
+        count += 1
+        if verdict.outcome != 'clean':
+            print(f'\n{verdict.outcome}: {verdict.case.title}\n{verdict.detail}', flush=True)
+        if sys.stdout.isatty():
+            print(f'\r{count} of {len(cases)} ', end='', flush=True)
+
+    verdicts = judged(cases, folder, options.jobs, report)
+    print(f'\n{table(verdicts)}')
+    if options.json:
+        options.json.write_text(json.dumps([
+            dict(group=v.case.group, door=v.case.door, name=v.case.name, outcome=v.outcome,
+                 detail=v.detail, seconds=v.seconds)
+            for v in verdicts
+        ]))  # fmt: skip
+    return int(any(verdict.outcome != 'clean' for verdict in verdicts))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
     if os.environ.get('OMP_NUM_THREADS') != '1':  # it is read when libraries are loaded
         command = [sys.executable, '-m', __package__, *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, 'OMP_NUM_THREADS': '1'})
@@ -95,32 +115,11 @@ def main() -> int:
     with place as folder:
         root = Path(folder)
         world = make_world(options.world or root / 'world')
-        first, step = options.part
         cases = list(all_cases(world, options.seed, options.more))
-        twice = [title for title, n in Counter(case.title for case in cases).items() if n > 1]
-        assert not twice, f'two cases are called {twice}'
-        if options.more == SHORT:
-            cases = cases[::EVERY]
-        cases = [case for case in cases if options.only in case.title][first::step]
-        count = 0
-
-        def report(verdict: Verdict) -> None:
-            nonlocal count
-            count += 1
-            if verdict.outcome != 'clean':
-                print(f'\n{verdict.outcome}: {verdict.case.title}\n{verdict.detail}', flush=True)
-            if sys.stdout.isatty():
-                print(f'\r{count} of {len(cases)} ', end='', flush=True)
-
-        verdicts = run_cases(cases, root / 'cases', options.jobs, report)
-    print(f'\n{table(verdicts)}')
-    if options.json:
-        options.json.write_text(json.dumps([
-            dict(group=v.case.group, name=v.case.name, outcome=v.outcome, detail=v.detail,
-                 seconds=v.seconds)
-            for v in verdicts
-        ]))  # fmt: skip
-    return int(any(verdict.outcome != 'clean' for verdict in verdicts))
+        chosen = [
+            case for case in cases if options.group in case.group and options.only in case.title
+        ]
+        return run(with_controls(chosen, cases), root / 'cases', options)
 
 
 if __name__ == '__main__':

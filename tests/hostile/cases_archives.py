@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tests.hostile.commands import LOADERS, READERS, needs, put
+from tests.hostile.commands import LOADERS, READERS, controls, in_each, open_checkpoint, put
 from tests.hostile.damage import with_bits, with_sizes
 from tests.hostile.judge import Case
 from tests.hostile.pickles import zipped
@@ -114,15 +114,20 @@ ZIPS: dict[str, Callable[[bytes], bytes]] = {
 READABLE_ZIPS = {'zeros at its end', 'twice', 'sizes of zip64', 'odd byte order'}
 
 
+DOORS = {**READERS, 'convert': LOADERS['convert']}
+
+
 def zip_cases(world: World) -> Iterator[Case]:
-    archive = (world / 'backbone.pth').read_bytes()
+    group, archive = 'checkpoints: archives', (world / 'backbone.pth').read_bytes()
+    yield from controls(group, DOORS, 'backbone.pth', world)
+    yield Case(group, 'open_checkpoint', 'bad', open_checkpoint('model.pth'),
+               put('model.pth', archive[:-1000]), says=('model.pth is truncated or damaged',),
+               is_control=True)  # fmt: skip
     for number, (what, change) in enumerate(ZIPS.items()):
-        for name, read in (list(READERS.items())[number % 2], ('convert', LOADERS['convert'])):
-            yield Case(
-                'checkpoints: archives', f'{what}, {name}', read('model.pth'),
-                put('model.pth', partial(change, archive)),
-                expect='either' if what in READABLE_ZIPS else 'reject',
-            )  # fmt: skip
+        for how in (in_each(READERS, number), 'convert'):
+            yield Case(group, how, what, DOORS[how].call('model.pth'),
+                       put('model.pth', partial(change, archive)), says=('model.pth',),
+                       expect='either' if what in READABLE_ZIPS else 'reject')  # fmt: skip
 
 
 def safetensors_file(header: Any, data: bytes = bytes(16), length: int | None = None) -> bytes:
@@ -177,15 +182,14 @@ READABLE_SAFETENSORS = {'twice the same key', 'no tensors', 'strange dtype'}
 
 
 def safetensors_cases(world: World) -> Iterator[Case]:
+    group, loose = 'checkpoints: safetensors', 'a.safetensors'
+    doors = {how: LOADERS[how] for how in ('open_checkpoint', 'convert', 'init_cfg')}
+    yield from controls(group, doors, 'backbone.safetensors', world)
+    yield Case(group, 'open_checkpoint', 'bad', open_checkpoint(loose),
+               put(loose, SAFETENSORS['no JSON']), says=(loose, 'header'),
+               is_control=True)  # fmt: skip
     for number, (what, content) in enumerate(SAFETENSORS.items()):
-        chosen = ['open_checkpoint'] + (['convert'] if number % 3 == 0 else [])
-        for how in chosen:
-            yield Case(
-                'checkpoints: safetensors', f'{what}, {how}', LOADERS[how]('a.safetensors'),
-                put('a.safetensors', content), says=('a.safetensors',),
-                expect='either' if what in READABLE_SAFETENSORS else 'reject',
-            )  # fmt: skip
-    yield Case(
-        'checkpoints: safetensors', 'good', LOADERS['init_cfg']('backbone.safetensors'),
-        needs(world, 'backbone.safetensors'), expect='work',
-    )  # fmt: skip
+        for how in ('open_checkpoint', in_each(('convert', 'init_cfg'), number)):
+            yield Case(group, how, what, doors[how].call(loose), put(loose, content),
+                       says=(loose,),
+                       expect='either' if what in READABLE_SAFETENSORS else 'reject')  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checkpoints: hostile pickles, odd content, strange paths, resumed runs, random damage."""
+"""Checkpoints: odd content, strange paths, resumed runs, random damage."""
 
 import io
 import os
@@ -16,15 +16,24 @@ import torch
 from tests.hostile.commands import (
     LOADERS,
     READERS,
+    Door,
+    controls,
+    good_checkpoint,
+    in_each,
+    in_turn,
     needs,
+    open_checkpoint,
     put,
+    read_as_mmengine,
+    read_content,
     read_predictions,
     same_tensors,
+    spelled,
     train,
-)
-from tests.hostile.damage import damaged, damaged_near, with_bits
+)  # fmt: skip
+from tests.hostile.damage import damaged_near, with_bits
 from tests.hostile.judge import Case
-from tests.hostile.pickles import BODIES, FORMATS, HARMLESS, write_others, zipped
+from tests.hostile.pickles import BODIES, zipped
 from tests.hostile.world import World, dice
 
 MODEL = ('detector.py', 'shapes', 'images')  # what commands that build a model need
@@ -32,47 +41,14 @@ MODEL = ('detector.py', 'shapes', 'images')  # what commands that build a model 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     """The fixed cases, and random ones: ``more`` times those of a short run."""
-    yield from pickle_cases(world, more)
-    yield from content_cases(world, more)
+    yield from content_cases(world)
     yield from path_cases(world)
-    yield from resume_cases(world, more)
+    yield from resume_cases(world)
     yield from random_cases(world, seed, more)
-
-
-def loaders(number: int, all_of_them: bool) -> dict[str, Any]:
-    """Every way to open a checkpoint, or the cheap ones and, in turn, one of the others."""
-    if all_of_them:
-        return LOADERS
-    others = [name for name in LOADERS if name not in READERS]
-    chosen = [list(READERS)[number % len(READERS)]]
-    chosen += [others[number // 5 % len(others)]] if number % 5 == 0 else []
-    return {name: LOADERS[name] for name in chosen}
-
-
-def pickle_cases(world: World, more: int) -> Iterator[Case]:
-    for number, (what, body) in enumerate(BODIES.items()):
-        for place, (kind, form) in enumerate(FORMATS.items()):
-            if more == 1 and (place + number) % 3 == 0:
-                continue
-            for how, load in loaders(number, more > 1).items():
-                is_read = how == 'mmengine' and what in HARMLESS
-                yield Case(
-                    'checkpoints: pickles', f'{what}, {kind}, {how}', load('model.pth'),
-                    put('model.pth', form(body), write_others, needs(world, *MODEL)),
-                    expect='either' if is_read else 'reject',
-                    says=() if is_read else ('model.pth',),
-                )  # fmt: skip
-        yield Case(
-            'predictions: pickles', what, read_predictions('found.pkl'),
-            put('found.pkl', FORMATS['pickle'](body), write_others),
-            expect='either' if what in HARMLESS else 'reject',
-        )  # fmt: skip
 
 
 def good(world: World, **changes: Any) -> dict[str, Any]:
     """A checkpoint of the detector's run."""
-    from mmeffvit.models.checkpoints.read import read_content
-
     content = read_content(world / 'run/epoch_2.pth')
     return {**content, **changes}
 
@@ -157,30 +133,26 @@ CONTENTS: dict[str, tuple[Callable[[World], Any], tuple[str, ...]]] = {
 TOLERANT = ('mmengine',)  # gives back what the file holds
 
 
-def content_cases(world: World, more: int) -> Iterator[Case]:
-    expensive = [name for name in LOADERS if name not in READERS]
-    for number, (what, (make, rejecting)) in enumerate(CONTENTS.items()):
-        chosen = list(LOADERS) if more > 1 else [
-            list(READERS)[number % 2],
-            *(name for name in ('predict', 'resume') if rejecting == (name,)),
-            *(name for name in expensive[number % 7 :] + expensive if name in rejecting[:7]),
-        ][: 2 + (rejecting == ('resume',))]  # fmt: skip
-        for how in dict.fromkeys(chosen):
+def content_cases(world: World) -> Iterator[Case]:
+    group, ready = 'checkpoints: content', needs(world, *MODEL)
+    for how, door in LOADERS.items():
+        yield from controls(group, {how: door}, good_checkpoint(how), world, *MODEL)
+    yield Case(group, 'open_checkpoint', 'bad', open_checkpoint('model.pth'),
+               put('model.pth', saved([1])), says=('model.pth holds a list',),
+               is_control=True)  # fmt: skip
+    yield Case(group, 'export', 'payload', LOADERS['export'].call('model.pth'),
+               put('model.pth', zipped(BODIES['os.system']), ready),
+               says=('model.pth is rejected', 'os.system'))  # fmt: skip
+    for what, (make, rejecting) in CONTENTS.items():
+        for how, door in LOADERS.items():
+            if how == 'export' and how not in rejecting:
+                continue  # it takes long
             must = how in rejecting and how not in TOLERANT
             yield Case(
-                'checkpoints: content', f'{what}, {how}', LOADERS[how]('model.pth'),
-                put('model.pth', partial(lambda make: saved(make(world)), make),
-                      needs(world, *MODEL)),
-                expect='reject' if must else 'either', says=('model.pth',) if must else (),
+                group, how, what, door.call('model.pth'),
+                put('model.pth', partial(lambda make: saved(make(world)), make), ready),
+                expect='reject' if must else 'either', says=('model.pth',),
             )  # fmt: skip
-    for how, load in LOADERS.items():  # what is right passes
-        if how == 'export' and more == 1:
-            continue  # it takes long
-        name = 'backbone.pth' if how in ('convert', 'init_cfg') else 'run/epoch_1.pth'
-        yield Case(
-            'checkpoints: content', f'good, {how}', load(name), needs(world, name, *MODEL),
-            expect='work',
-        )  # fmt: skip
 
 
 def closed(folder: Path) -> None:
@@ -212,7 +184,7 @@ PATHS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     'long path': ('n/' * 3000 + 'a.pth', lambda f: None),
     'zero byte': ('a\0b.pth', lambda f: None),
     'no text': ('\udcff.pth', lambda f: (f / '\udcff.pth').write_text('x')),
-    'escape sequences': ('\x1b[2J.pth', lambda f: (f / '\x1b[2J.pth').write_text('x')),
+    'escape sequences': ('\x1b]2J.pth', lambda f: (f / '\x1b]2J.pth').write_text('x')),
     'empty name': ('', lambda f: None),
     'blank': (' ', lambda f: None),
     'user that is none': ('~nobody_of_that_name/a.pth', lambda f: None),
@@ -235,28 +207,34 @@ PATHS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 
 
 def path_cases(world: World) -> Iterator[Case]:
+    group, ready = 'checkpoints: paths', needs(world, *MODEL)
+    doors = {how: door for how, door in LOADERS.items() if how != 'export'}  # it takes long
+    others = [how for how in doors if how not in READERS]
+    for how, door in doors.items():
+        yield from controls(group, {how: door}, good_checkpoint(how), world, *MODEL)
+    yield from controls(group, PREDICTIONS, 'found.pkl', world)
+    yield Case(group, 'open_checkpoint', 'bad', open_checkpoint('none.pth'),
+               says=("'none.pth' does not exist",), is_control=True)  # fmt: skip
     for number, (what, (name, prepare)) in enumerate(PATHS.items()):
-        chosen = [list(READERS)[number % 2], list(LOADERS)[2 + number % (len(LOADERS) - 2)]]
-        for how in chosen:
-            if '\0' in name and how not in READERS:
-                continue  # no command line has one
-            yield Case(
-                'checkpoints: paths', f'{what}, {how}', LOADERS[how](name),
-                partial(lambda both, folder: [each(folder) for each in both],
-                        (prepare, needs(world, *MODEL))),
-            )  # fmt: skip
+        for how in (in_each(READERS, number), in_each(others, number)):
+            if how not in READERS and (not name or '\0' in name):
+                continue  # a command line has none
+            yield Case(group, how, what, doors[how].call(name), in_turn(ready, prepare),
+                       says=(spelled(name) or "checkpoint ''",))  # fmt: skip
     for kind in ('pipe', 'loop of links', 'folder', 'no permission', 'missing'):
         name, prepare = PATHS[kind]
-        for suffix in ('.safetensors', '.pkl'):
+        for how, suffix in (('open_checkpoint', '.safetensors'), ('read_pickle', '.pkl')):
             other = Path(name).with_suffix(suffix).name
 
-            def rename(folder: Path, prepare=prepare, name=name, other=other) -> None:
-                prepare(folder)
+            def rename(folder: Path, name=name, other=other) -> None:
                 if os.path.lexists(folder / name):
                     (folder / name).rename(folder / other)
 
-            read = read_predictions if suffix == '.pkl' else LOADERS['open_checkpoint']
-            yield Case('checkpoints: paths', f'{kind}, {suffix}', read(other), rename)
+            yield Case(group, how, f'{kind}, {suffix}', {**READERS, **PREDICTIONS}[how].call(other),
+                       in_turn(prepare, rename), says=(other,))  # fmt: skip
+
+
+PREDICTIONS = {'read_pickle': Door(read_predictions, says=('is loaded',))}
 
 
 def third(world: World, make: Callable[[Path], Any]) -> Callable[[Path], None]:
@@ -289,66 +267,63 @@ THIRD: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def resume_cases(world: World, more: int) -> Iterator[Case]:
+def resume_cases(world: World) -> Iterator[Case]:
     """With ``--resume``, a run takes the latest valid checkpoint, which was its last."""
-    for number, (what, make) in enumerate(THIRD.items()):
-        if more == 1 and number % 2:
-            continue
-        yield Case(
-            'resume', f'latest is: {what}', train(arguments=('--resume',)), third(world, make),
-            expect='work', writes=('work',),
-        )  # fmt: skip
+    job = train(arguments=('--resume',))
+    case = partial(Case, 'resume', 'train', job=job, writes=('work',))
+    for what, make in THIRD.items():
+        skipped = ('work/epoch_3.pth',) if what != 'none' else ()
+        yield case(name=f'latest is: {what}', prepare=third(world, make), expect='work',
+                   says=(*skipped, 'resumed work/epoch_2.pth'), is_control=not skipped)  # fmt: skip
+    yield case(name='bad', prepare=third(world, all_empty), is_control=True,
+               says=('can be resumed: move them away',))  # fmt: skip
+
+
+def all_empty(path: Path) -> None:
+    for other in path.parent.glob('*.pth'):
+        other.write_bytes(b'')
 
 
 def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
     """Random damage, some of it where the structure of the file is."""
-    from safetensors.torch import load_file
-
-    from mmeffvit.models.checkpoints import open_checkpoint
-    from mmeffvit.models.checkpoints.read import read_content
-
+    group = 'checkpoints: random'
     content = (world / 'backbone.pth').read_bytes()
     state = {k: v.clone() for k, v in read_content(world / 'backbone.pth')['state_dict'].items()}
+    loose, old = (world / 'backbone.safetensors').read_bytes(), (world / 'old.pth').read_bytes()
+    found, whole = ((world / name).read_bytes() for name in ('found.pkl', 'run/epoch_2.pth'))
+
+    def same(name: str) -> Callable[[Path], None]:
+        return lambda _: print(same_tensors(lambda: read_content(name)['state_dict'], state))
+
     header = len(content) - directory_size(content)
-    places = (('anywhere', 0, len(content)), ('list', header, len(content) - header),
-              ('pickle', 0, 20_000))  # fmt: skip
-    for number in range(15 * more):
-        where, start, width = places[number % 3]
-
-        def make(number=number, start=start, width=width) -> bytes:
-            return damaged_near(content, start, width, dice('zip', seed, number))
-
-        def read(folder: Path) -> None:
-            same_tensors(lambda: read_content('model.pth')['state_dict'], state)
-
-        yield Case('checkpoints: random', f'archive {number}, {where}', read,
-                   put('model.pth', make), expect='either')  # fmt: skip
-    old = (world / 'old.pth').read_bytes()
-    loose = (world / 'backbone.safetensors').read_bytes()
-    assert load_file(world / 'backbone.safetensors').keys() == state.keys()
     length = struct.unpack('<Q', loose[:8])[0]
-    found = (world / 'found.pkl').read_bytes()
-    for number in range(10 * more):
-        for what, name, source, width, read in (
-            ('old format', 'old.pth', old, 20_000, READERS['mmengine']('old.pth')),
-            ('safetensors', 'a.safetensors', loose, length + 8,
-             lambda folder: open_checkpoint(Path('a.safetensors'))),
-            ('predictions', 'found.pkl', found, len(found), read_predictions('found.pkl')),
-        ):  # fmt: skip
-            yield Case(
-                'checkpoints: random', f'{what} {number}', read,
-                put(name, partial(lambda s, w, key: damaged_near(s, 0, w, dice(*key)),
-                                    source, width, (what, seed, number))),
-                expect='either',
-            )  # fmt: skip
-    whole = (world / 'run/epoch_2.pth').read_bytes()
-    for number in range(2 * more):
-        yield Case(
-            'checkpoints: random', f'predict {number}', LOADERS['predict']('model.pth'),
-            put('model.pth', partial(lambda n: damaged(whole, dice('predict', seed, n)), number),
-                  needs(world, *MODEL)),
-            expect='either',
-        )  # fmt: skip
+    kinds = (  # door, its job, file, its content, where the damage is
+        ('read_content', same('a.pth'), 'a.pth', content, 0, len(content)),
+        ('read_content', same('b.pth'), 'b.pth', content, header, len(content) - header),
+        ('read_content', same('c.pth'), 'c.pth', content, 0, 20_000),
+        ('mmengine', read_as_mmengine('old.pth'), 'old.pth', old, 0, 20_000),
+        ('open_checkpoint', open_checkpoint('a.safetensors'), 'a.safetensors', loose, 0,
+         length + 8),
+        ('read_pickle', read_predictions('found.pkl'), 'found.pkl', found, 0, len(found)),
+        ('predict', LOADERS['predict'].call('model.pth'), 'model.pth', whole, 0, len(whole)),
+    )  # fmt: skip
+    words = dict(read_content='None', mmengine='is loaded', open_checkpoint='298 tensors',
+                 read_pickle='is loaded', predict='1 image')  # fmt: skip
+    for how, job, name, source, *_ in kinds:
+        yield Case(group, how, f'good {name}', job, put(name, source, needs(world, *MODEL)),
+                   'work', (words[how],), is_control=True)  # fmt: skip
+    yield Case(group, 'read_content', 'bad', same('a.pth'), put('a.pth', content[:-1000]),
+               says=('a.pth is truncated or damaged',), is_control=True)  # fmt: skip
+    for how, job, name, source, start, width in kinds:
+        for number in range((2 if how == 'predict' else 8) * more):
+
+            def spoilt(key: Any = (name, seed, number), source: bytes = source,
+                       start: int = start, width: int = width) -> bytes:  # fmt: skip
+                return damaged_near(source, start, width, dice(*key))
+
+            ready = needs(world, *MODEL) if how == 'predict' else in_turn()
+            yield Case(group, how, f'{name} {number}', job, put(name, spoilt, ready),
+                       expect='either', says=(name,))  # fmt: skip
 
 
 def directory_size(content: bytes) -> int:

@@ -1,7 +1,11 @@
-"""Datasets in the layouts of COCO, PASCAL VOC and ADE20K: what is missing, odd or damaged."""
+"""Datasets in the layouts of COCO, PASCAL VOC and ADE20K: what is missing, odd or damaged.
+
+Every damage comes with words of the fault that it is, which training and the check both name.
+"""
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,164 +13,185 @@ from typing import Any
 
 from PIL import Image
 
-from tests.hostile.commands import SMALL, command, needs, put, train
-from tests.hostile.damage import damaged, mutate_json
+from tests.hostile.commands import SMALL, Job, command, in_turn, needs, put, train
+from tests.hostile.damage import damaged, install_ghostscript, mutate_json, postscript
 from tests.hostile.judge import Case
 from tests.hostile.world import SIDE, TRAIN, VAL, XML, World, dice
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    yield from coco_cases(world, more)
-    yield from coco_random_cases(world, seed, more)
+    yield from coco_cases(world, seed, more)
     yield from voc_cases(world, seed, more)
     yield from ade_cases(world, seed, more)
 
 
-def check(config: str, *arguments: object) -> Callable[[Path], None]:
+def check(config: str, *arguments: object) -> Job:
     """The check of a config's datasets."""
     return command('check', config, '--no-model', *arguments)
 
 
-def edit(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
-    """Change a JSON file of the detector's data; what ``change`` returns, if that, replaces it."""
+def of_layout(
+    group: str, config: str, ready: Job, options: tuple[str, ...], bad: dict[str, tuple[Job, str]],
+    tolerated: set[str], good: dict[str, Job],
+) -> Iterator[Case]:  # fmt: skip
+    """Every damage for training and for the check, which must also accept what is good.
+
+    Args:
+        group: Row of the table.
+        config: Of the dataset.
+        ready: Puts config and data into a folder.
+        options: That make training short.
+        bad: Damage and words of its fault; the first is the control.
+        tolerated: Those that training can do without.
+        good: Changes that are none; the first is the control.
+    """
+    doors = {'train': train(*options, config=config), 'check': check(config)}
+    for how, job in doors.items():
+        is_check = how == 'check'
+        for what, change in good.items():
+            yield Case(group, how, f'good: {what}', job, in_turn(ready, change), 'work',
+                       says=('nothing is broken',) if is_check else ('evaluate the best',),
+                       is_control=change is next(iter(good.values())))  # fmt: skip
+        for what, (damage, word) in bad.items():
+            yield Case(group, how, what, job, in_turn(ready, damage),
+                       'either' if what in tolerated else 'reject', codes=(1, 2),
+                       says=('ERROR', word) if is_check else (word,),
+                       is_control=damage is next(iter(bad.values()))[0])  # fmt: skip
+
+
+def edit(name: str, change: Callable[[Any], Any]) -> Job:
+    """Change a JSON file of the detector's data."""
 
     def prepare(folder: Path) -> None:
         path = folder / 'shapes' / name
         content = json.loads(path.read_text())
-        result = change(content)
-        path.write_text(json.dumps(content if result is None else result))
+        change(content)
+        path.write_text(json.dumps(content))
 
     return prepare
 
 
-def remove(name: str) -> Callable[[Path], None]:
+def changed(where: str, split: str = TRAIN, **values: Any) -> Job:
+    """Other values in the first record of a list."""
+    return edit(split, lambda content: content[where][0].update(values))
+
+
+def without(where: str, key: str) -> Job:
+    return edit(TRAIN, lambda content: content[where][0].pop(key))
+
+
+annotated, pictured, mask_of = (
+    partial(changed, 'annotations'), partial(changed, 'images'),
+    lambda mask, split=TRAIN: changed('annotations', split, segmentation=mask),
+)  # fmt: skip
+
+
+def runs(counts: Any, side: int = SIDE) -> Job:
+    return mask_of(dict(size=[side, side], counts=counts))
+
+
+def remove(name: str) -> Job:
     return lambda folder: (folder / name).unlink()
 
 
-def replace(name: str, make: Callable[[Path], Any]) -> Callable[[Path], None]:
+def replace(name: str, make: Callable[[Path], Any]) -> Job:
     """Something else in the place of a file."""
-
-    def prepare(folder: Path) -> None:
-        (folder / name).unlink()
-        make(folder / name)
-
-    return prepare
-
-
-def first(content: Any, where: str = 'annotations') -> dict[str, Any]:
-    return content[where][0]
+    return in_turn(remove(name), lambda folder: make(folder / name))
 
 
 PICTURE = 'shapes/train2017/000001.png'
-BAD_COCO: dict[str, Callable[[Path], Any]] = {
-    'empty': put(f'shapes/{TRAIN}', b''),
-    'cut': put(f'shapes/{TRAIN}', b'{"images": ['),
-    'no text': put(f'shapes/{TRAIN}', b'\xff\xfe\xff{}'),
-    'deep': put(f'shapes/{TRAIN}', b'[' * 200_000),
-    'deep objects': put(f'shapes/{TRAIN}', b'{"a":' * 200_000),
-    'a number': put(f'shapes/{TRAIN}', b'5'),
-    'a list': put(f'shapes/{TRAIN}', b'[]'),
-    'a number of 100,000 digits': put(f'shapes/{TRAIN}', b'{"images": ' + b'9' * 100_000 + b'}'),
-    'no images': edit(TRAIN, lambda c: c.pop('images') and None),
-    'no annotations': edit(TRAIN, lambda c: c.pop('annotations') and None),
-    'no categories': edit(TRAIN, lambda c: c.pop('categories') and None),
-    'images are an object': edit(TRAIN, lambda c: c.update(images={})),
-    'images are numbers': edit(TRAIN, lambda c: c.update(images=[1, 2])),
-    'no file name': edit(TRAIN, lambda c: first(c, 'images').pop('file_name') and None),
-    'file name is a number': edit(TRAIN, lambda c: first(c, 'images').update(file_name=5)),
-    'file name has a zero byte': edit(TRAIN, lambda c: first(c, 'images').update(file_name='\0')),
-    'file name is long': edit(TRAIN, lambda c: first(c, 'images').update(file_name='n' * 999)),
-    'file name is a device': edit(
-        TRAIN, lambda c: first(c, 'images').update(file_name='/dev/zero')
-    ),
-    'file name is no text': edit(TRAIN, lambda c: first(c, 'images').update(file_name='\udcff')),
-    'no width': edit(TRAIN, lambda c: first(c, 'images').pop('width') and None),
-    'huge width': edit(TRAIN, lambda c: first(c, 'images').update(width=10**9)),
-    'height of 0': edit(TRAIN, lambda c: first(c, 'images').update(height=0)),
-    'width is a text': edit(TRAIN, lambda c: first(c, 'images').update(width='64')),
-    'one image id twice': edit(TRAIN, lambda c: c['images'].append(dict(c['images'][0]))),
-    'image id is a list': edit(TRAIN, lambda c: first(c, 'images').update(id=[1])),
-    'image id is huge': edit(TRAIN, lambda c: first(c, 'images').update(id=10**30)),
-    'one id twice': edit(TRAIN, lambda c: c['annotations'].append(dict(c['annotations'][0]))),
-    'id is a list': edit(TRAIN, lambda c: first(c).update(id=[])),
-    'no image id': edit(TRAIN, lambda c: first(c).pop('image_id') is None),
-    'no category id': edit(TRAIN, lambda c: first(c).pop('category_id') is None),
-    'category is a list': edit(TRAIN, lambda c: first(c).update(category_id=[1])),
-    'no box': edit(TRAIN, lambda c: first(c).pop('bbox') and None),
-    'box of three': edit(TRAIN, lambda c: first(c).update(bbox=[1, 2, 3])),
-    'box of texts': edit(TRAIN, lambda c: first(c).update(bbox=['a', 'b', 'c', 'd'])),
-    'box of NaN': edit(TRAIN, lambda c: first(c).update(bbox=[float('nan')] * 4)),
-    'box of 1e308': edit(TRAIN, lambda c: first(c).update(bbox=[1e308] * 4)),
-    'box far away': edit(TRAIN, lambda c: first(c).update(bbox=[0, 0, 1e9, 1e9])),
-    'polygon of 1e9': edit(TRAIN, lambda c: first(c).update(segmentation=[[0, 0, 1e9, 0, 9, 1e9]])),
-    'polygon of -1e9': edit(
-        TRAIN, lambda c: first(c).update(segmentation=[[0, 0, -1e9, 0, 9, -1e9]])
-    ),
-    'polygon of infinity': edit(
-        TRAIN, lambda c: first(c).update(segmentation=[[float('inf')] * 6])
-    ),
-    'polygon of NaN': edit(TRAIN, lambda c: first(c).update(segmentation=[[float('nan')] * 6])),
-    'polygon of two numbers': edit(TRAIN, lambda c: first(c).update(segmentation=[[1, 1]])),
-    'polygon of texts': edit(TRAIN, lambda c: first(c).update(segmentation=[['a'] * 6])),
-    'polygon is a number': edit(TRAIN, lambda c: first(c).update(segmentation=5)),
-    'polygon of nothing': edit(TRAIN, lambda c: first(c).update(segmentation=[])),
-    'deep polygon': edit(TRAIN, lambda c: first(c).update(segmentation=[[[[[1]]]]])),
-    'runs are negative': edit(
-        TRAIN, lambda c: first(c).update(segmentation=dict(size=[SIDE, SIDE], counts=[-5, 9]))
-    ),
-    'runs are longer': edit(
-        TRAIN, lambda c: first(c).update(segmentation=dict(size=[SIDE, SIDE], counts=[0, 10**9]))
-    ),
-    'runs of another size': edit(
-        TRAIN, lambda c: first(c).update(segmentation=dict(size=[9, 9], counts=[0, 81]))
-    ),
-    'runs of a huge size': edit(
-        TRAIN, lambda c: first(c).update(segmentation=dict(size=[10**6, 10**6], counts='0'))
-    ),
-    'code is odd': edit(
-        TRAIN, lambda c: first(c).update(segmentation=dict(size=[SIDE, SIDE], counts='\x7f' * 99))
-    ),
-    'code is no text': edit(
-        TRAIN, lambda c: first(c).update(segmentation=dict(size=[SIDE, SIDE], counts='\ud800'))
-    ),
-    'no category of a class': edit(TRAIN, lambda c: c['categories'].pop() and None),
-    'no category name': edit(TRAIN, lambda c: first(c, 'categories').pop('name') and None),
-    'category name is a list': edit(TRAIN, lambda c: first(c, 'categories').update(name=[])),
-    'two categories of one id': edit(TRAIN, lambda c: c['categories'][1].update(id=1)),
-    'no annotation file': remove(f'shapes/{TRAIN}'),
-    'annotation file is a folder': replace(f'shapes/{TRAIN}', Path.mkdir),
-    'annotation file is a pipe': replace(f'shapes/{TRAIN}', os.mkfifo),
-    'annotation file is a device': replace(
-        f'shapes/{TRAIN}', lambda p: p.symlink_to('/dev/zero')
-    ),
-    'annotation file is a loop': replace(f'shapes/{TRAIN}', lambda p: p.symlink_to(p.name)),
-    'annotation file is closed': lambda f: (f / f'shapes/{TRAIN}').chmod(0),
-    'validation is cut': put(f'shapes/{VAL}', b'{'),
-    'validation polygon of 1e9': edit(
-        VAL, lambda c: first(c).update(segmentation=[[0, 0, 1e9, 0, 9, 1e9]])
-    ),
-    'no image': remove(PICTURE),
-    'image is empty': put(PICTURE, b''),
-    'image is none': put(PICTURE, b'not an image'),
-    'image is cut': lambda f: (f / PICTURE).write_bytes((f / PICTURE).read_bytes()[:200]),
-    'image is a folder': replace(PICTURE, Path.mkdir),
-    'image is a pipe': replace(PICTURE, os.mkfifo),
-    'image is a device': replace(PICTURE, lambda p: p.symlink_to('/dev/zero')),
-    'image is a loop': replace(PICTURE, lambda p: p.symlink_to(p.name)),
-    'image is closed': lambda f: (f / PICTURE).chmod(0),
-    'image is of 1 pixel': lambda f: Image.new('RGB', (1, 1)).save(f / PICTURE),
+FILE = f'shapes/{TRAIN}'
+FAR = 'a point far outside of the image in annotation 1'
+NOT_REGULAR = 'not a regular file'
+BAD_COCO: dict[str, tuple[Job, str]] = {
+    'cut': (put(FILE, b'{"images": ['), f'{FILE} is not valid JSON'),
+    'empty': (put(FILE, b''), f'{FILE} is not valid JSON'),
+    'no text': (put(FILE, b'\xff\xfe\xff{}'), f'{FILE} is not valid JSON'),
+    'deep': (put(FILE, b'[' * 200_000), 'nested too deeply'),
+    'deep objects': (put(FILE, b'{"a":' * 200_000), 'nested too deeply'),
+    'a number': (put(FILE, b'5'), f'{FILE} has no list'),
+    'a list': (put(FILE, b'[]'), f'{FILE} has no list'),
+    'a number of 100,000 digits': (put(FILE, b'{"images": ' + b'9' * 100_000 + b'}'), 'digits'),
+    'no images': (edit(TRAIN, lambda c: c.pop('images')), 'no list of images'),
+    'no annotations': (edit(TRAIN, lambda c: c.pop('annotations')), 'no list of annotations'),
+    'no categories': (edit(TRAIN, lambda c: c.pop('categories')), 'no list of categories'),
+    'images are an object': (edit(TRAIN, lambda c: c.update(images={})), 'no list of images'),
+    'images are numbers': (edit(TRAIN, lambda c: c.update(images=[1, 2])), '1 among images'),
+    'no file name': (without('images', 'file_name'), 'file_name None in images'),
+    'file name is a number': (pictured(file_name=5), 'file_name 5 in images'),
+    'file name has a zero byte': (pictured(file_name='\0'), r"file_name '\x00' in images"),
+    'file name is long': (pictured(file_name='n' * 999), 'nnn'),
+    'file name is a device': (pictured(file_name='/dev/zero'), '/dev/zero'),
+    'file name is no text': (pictured(file_name='\udcff'), r"file_name '\udcff' in images"),
+    'no width': (without('images', 'width'), 'width None in images'),
+    'huge width': (pictured(width=10**9), 'width 1000000000 in images'),
+    'height of 0': (pictured(height=0), 'height 0 in images'),
+    'width is a text': (pictured(width='64'), "width '64' in images"),
+    'one image id twice': (
+        edit(TRAIN, lambda c: c['images'].append(dict(c['images'][0]))), 'duplicate image ids'),
+    'image id is a list': (pictured(id=[1]), 'id [1] in images'),
+    'image id is huge': (pictured(id=10**30), f'id {10**30} in images'),
+    'one id twice': (edit(TRAIN, lambda c: c['annotations'].append(dict(c['annotations'][0]))),
+                     'duplicate annotation ids'),
+    'id is a list': (annotated(id=[]), 'id [] in annotations'),
+    'no image id': (without('annotations', 'image_id'), 'image_id None in annotations'),
+    'no category id': (without('annotations', 'category_id'), 'category_id None in annotations'),
+    'category is a list': (annotated(category_id=[1]), 'category_id [1] in annotations'),
+    'no box': (without('annotations', 'bbox'), 'bbox None in annotations'),
+    'box of three': (annotated(bbox=[1, 2, 3]), 'bbox [1, 2, 3] in annotations'),
+    'box of texts': (annotated(bbox=['a', 'b', 'c', 'd']), "bbox ['a', 'b', 'c', 'd']"),
+    'box of NaN': (annotated(bbox=[float('nan')] * 4), 'bbox [nan, nan, nan, nan]'),
+    'box of 1e308': (annotated(bbox=[1e308] * 4), 'bbox [1e+308'),
+    'box far away': (annotated(bbox=[0, 0, 1e9, 1e9]), 'boxes that exceed their image'),
+    'polygon of 1e9': (mask_of([[0, 0, 1e9, 0, 9, 1e9]]), FAR),
+    'polygon of -1e9': (mask_of([[0, 0, -1e9, 0, 9, -1e9]]), FAR),
+    'polygon of infinity': (mask_of([[float('inf')] * 6]), FAR),
+    'polygon of NaN': (mask_of([[float('nan')] * 6]), FAR),
+    'polygon of two numbers': (mask_of([[1, 1]]), 'a polygon without three points'),
+    'polygon of texts': (mask_of([['a'] * 6]), 'a polygon that is not a list of numbers'),
+    'polygon is a number': (mask_of(5), 'neither a list nor a dict: 5'),
+    'polygon of nothing': (mask_of([]), 'no mask in annotation 1'),
+    'deep polygon': (mask_of([[[[[1]]]]]), 'a polygon that is not a list of numbers'),
+    'runs are negative': (runs([-5, 9]), 'run lengths that do not fill the image'),
+    'runs are longer': (runs([0, 10**9]), 'run lengths that do not fill the image'),
+    'runs of another size': (runs([0, 81], 9), '[9, 9] in annotation 1'),
+    'runs of a huge size': (runs('0', 10**6), '[1000000, 1000000] in annotation 1'),
+    'code is odd': (runs('\x7f' * 99), 'run lengths that are truncated or not a COCO string'),
+    'code is no text': (runs('\ud800'), r"not run lengths: '\ud800'"),
+    'no category of a class': (edit(TRAIN, lambda c: c['categories'].pop()), 'categor'),
+    'no category name': (without('categories', 'name'), 'name None in categories'),
+    'category name is a list': (changed('categories', name=[]), 'name [] in categories'),
+    'two categories of one id': (
+        edit(TRAIN, lambda c: c['categories'][1].update(id=1)), 'duplicate category ids'),
+    'no annotation file': (remove(FILE), f"'{FILE}' does not exist"),
+    'annotation file is a folder': (replace(FILE, Path.mkdir), f"'{FILE}' is {NOT_REGULAR}"),
+    'annotation file is a pipe': (replace(FILE, os.mkfifo), f"'{FILE}' is {NOT_REGULAR}"),
+    'annotation file is a device': (
+        replace(FILE, lambda p: p.symlink_to('/dev/zero')), f"'{FILE}' is {NOT_REGULAR}"),
+    'annotation file is a loop': (
+        replace(FILE, lambda p: p.symlink_to(p.name)), f"'{FILE}' does not exist"),
+    'annotation file is closed': (lambda f: (f / FILE).chmod(0), f"'{FILE}' cannot be read"),
+    'validation is cut': (put(f'shapes/{VAL}', b'{'), f'{VAL} is not valid JSON'),
+    'validation polygon of 1e9': (mask_of([[0, 0, 1e9, 0, 9, 1e9]], VAL), FAR),
+    'no image': (remove(PICTURE), PICTURE),
+    'image is PostScript': (in_turn(install_ghostscript, postscript(PICTURE)), PICTURE),
+    'image is empty': (put(PICTURE, b''), PICTURE),
+    'image is none': (put(PICTURE, b'not an image'), PICTURE),
+    'image is cut': (
+        lambda f: (f / PICTURE).write_bytes((f / PICTURE).read_bytes()[:200]), PICTURE),
+    'image is a folder': (replace(PICTURE, Path.mkdir), PICTURE),
+    'image is a pipe': (replace(PICTURE, os.mkfifo), PICTURE),
+    'image is a device': (replace(PICTURE, lambda p: p.symlink_to('/dev/zero')), PICTURE),
+    'image is a loop': (replace(PICTURE, lambda p: p.symlink_to(p.name)), PICTURE),
+    'image is closed': (lambda f: (f / PICTURE).chmod(0), PICTURE),
+    'image is of 1 pixel': (lambda f: Image.new('RGB', (1, 1)).save(f / PICTURE), PICTURE),
 }  # fmt: skip
-# what is small enough to be passed over, or what training can do without
-TOLERATED = {
-    'image is of 1 pixel', 'box of 1e308', 'box far away', 'image id is huge', 'one id twice',
-    'id is a list', 'no category id', 'category is a list', 'two categories of one id',
-    'polygon is a number', 'height of 0', 'no category of a class', 'no image id',
-    'image is cut', 'polygon of two numbers',
-}  # fmt: skip
-GOOD_COCO: dict[str, Callable[[Path], Any]] = {
+# what training can do without
+TOLERATED = {'image is of 1 pixel', 'polygon of two numbers'}
+GOOD_COCO: dict[str, Job] = {
     'as it is': lambda f: None,
-    'no info': lambda f: [edit(n, lambda c: c.pop('info') and None)(f) for n in (TRAIN, VAL)],
-    'no crowd flags': edit(VAL, lambda c: [a.pop('iscrowd') for a in c['annotations']] and None),
+    'no info': in_turn(*(edit(n, lambda c: c.pop('info')) for n in (TRAIN, VAL))),
+    'no crowd flags': edit(VAL, lambda c: [a.pop('iscrowd') for a in c['annotations']]),
     'more keys': edit(TRAIN, lambda c: c.update(licenses=[{'\x1b[2J': [[[]]]}])),
     'gray image': lambda f: Image.open(f / PICTURE).convert('L').save(f / PICTURE),
     'an image without annotations': edit(
@@ -176,34 +201,13 @@ GOOD_COCO: dict[str, Callable[[Path], Any]] = {
 VALIDATE = (*SMALL, 'train_cfg.val_interval=1', 'model.test_cfg.rcnn.score_thr=0.0')
 
 
-def coco_cases(world: World, more: int) -> Iterator[Case]:
-    for number, (what, damage) in enumerate(BAD_COCO.items()):
-        prepare = partial(in_turn, needs(world, 'detector.py', 'shapes'), damage)
-        expect = 'either' if what in TOLERATED else 'reject'
-        if number % 2 or more > 1 or 'image' in what:
-            yield Case('data: COCO', f'{what}, train', train(*SMALL), prepare, expect=expect)
-        if not number % 2 or more > 1:
-            yield Case(
-                'data: COCO', f'{what}, check', check('detector.py'), prepare,
-                expect=expect, codes=(1, 2),
-            )  # fmt: skip
-    for number, (what, damage) in enumerate(GOOD_COCO.items()):
-        if more == 1 and number % 2:
-            continue
-        yield Case(
-            'data: COCO', f'good: {what}', train(*VALIDATE),
-            partial(in_turn, needs(world, 'detector.py', 'shapes'), damage), expect='work',
-        )  # fmt: skip
-
-
-def in_turn(first: Callable[[Path], Any], second: Callable[[Path], Any], folder: Path) -> None:
-    first(folder)
-    second(folder)
-
-
-def coco_random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    """Random values in a file that is right otherwise; what passes the check can be trained on."""
-    for number in range(12 * more):
+def coco_cases(world: World, seed: int, more: int) -> Iterator[Case]:
+    """Also random values in a file that is right otherwise, and random bytes."""
+    ready = needs(world, 'detector.py', 'shapes')
+    of = partial(of_layout, config='detector.py', ready=ready, options=VALIDATE)
+    yield from of('data: COCO', bad=BAD_COCO, tolerated=TOLERATED, good=GOOD_COCO)
+    damages: dict[str, tuple[Job, str]] = {'cut': BAD_COCO['cut']}
+    for number in range(9 * more):
 
         def change(folder: Path, number: int = number) -> None:
             path = folder / 'shapes' / (VAL if number % 5 == 4 else TRAIN)
@@ -211,32 +215,32 @@ def coco_random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
             mutate_json(content, dice('coco', seed, number))
             path.write_text(json.dumps(content))
 
-        job = train(*VALIDATE) if number % 3 == 0 else check('detector.py', '--all')
-        yield Case(
-            'data: random', f'COCO {number}', job,
-            partial(in_turn, needs(world, 'detector.py', 'shapes'), change),
-            expect='either', codes=(1, 2) if number % 3 else (2,),
-        )  # fmt: skip
-    for number in range(6 * more):
+        damages[f'values {number}'] = change, 'shapes/'
+        if number % 3 == 0:
+            damages[f'bytes {number}'] = spoil(FILE, seed), FILE
+            damages[f'pixels {number}'] = spoil(PICTURE, seed + number), PICTURE
+    yield from of('data: random COCO', bad=damages, tolerated=set(damages) - {'cut'},
+                  good={'as it is': lambda f: None})  # fmt: skip
 
-        def spoil(folder: Path, number: int = number) -> None:
-            path = folder / (f'shapes/{TRAIN}' if number % 2 else PICTURE)
-            path.write_bytes(damaged(path.read_bytes(), dice('bytes', seed, number)))
 
-        yield Case(
-            'data: random', f'bytes {number}', check('detector.py', '--all'),
-            partial(in_turn, needs(world, 'detector.py', 'shapes'), spoil),
-            expect='either', codes=(1, 2),
-        )  # fmt: skip
+def spoil(name: str, number: int) -> Job:
+    def prepare(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(damaged(path.read_bytes(), dice(name, number)))
+
+    return prepare
 
 
 FIRST_XML = 'voc/Annotations/000001.xml'
 LIST = 'voc/ImageSets/Main/trainval.txt'
 FIRST_JPG = 'voc/JPEGImages/000001.jpg'
+GOOD_XML = XML.format(name='000001')
 
 
-def xml(old: str, new: str) -> Callable[[Path], None]:
-    return put(FIRST_XML, XML.format(name='000001').replace(old, new).encode('utf-8', 'ignore'))
+def xml(old: str, new: str) -> Job:
+    """Another text in the place of a pattern, which is there."""
+    assert re.search(old, GOOD_XML), old
+    return put(FIRST_XML, re.sub(old, lambda _: new, GOOD_XML).encode('utf-8', 'ignore'))
 
 
 LAUGHS = (
@@ -244,114 +248,95 @@ LAUGHS = (
     + ''.join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(12))
     + ']>'
 )
-BAD_VOC: dict[str, Callable[[Path], Any]] = {
-    'no XML': put(FIRST_XML, b'no xml'),
-    'empty': put(FIRST_XML, b''),
-    'cut': put(FIRST_XML, XML.encode()[:100]),
-    'no text': put(FIRST_XML, b'\xff\xfe\x00'),
-    'unknown encoding': put(FIRST_XML, b'<?xml version="1.0" encoding="x"?><a/>'),
-    'another root': put(FIRST_XML, b'<a><object/></a>'),
-    'no size': xml('<size>', '<other>'),
-    'width is a text': xml('<width>64', '<width>wide'),
-    'width is huge': xml('<width>64', '<width>99999999999'),
-    'no name': xml('<name>circle</name>', ''),
-    'no box': xml('bndbox', 'box'),
-    'no side': xml('<xmin>5</xmin>', ''),
-    'side is a text': xml('<xmin>5', '<xmin>five'),
-    'side is empty': xml('<xmin>5', '<xmin>'),
-    'side is NaN': xml('<xmin>5', '<xmin>nan'),
-    'side is huge': xml('<xmax>40', '<xmax>1e300'),
-    'difficult is a text': xml('<difficult>0', '<difficult>yes'),
-    'deep': put(FIRST_XML, b'<a>' * 100_000),
-    'entities that grow': put(
-        FIRST_XML, (LAUGHS + XML.format(name='000001').replace('circle', '&a12;')).encode()
-    ),
-    'entity of a file': put(
-        FIRST_XML, b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
-        + XML.format(name='000001').replace('circle', '&x;').encode()
-    ),
-    'is a pipe': replace(FIRST_XML, os.mkfifo),
-    'is a device': replace(FIRST_XML, lambda p: p.symlink_to('/dev/zero')),
-    'is a folder': replace(FIRST_XML, Path.mkdir),
-    'is closed': lambda f: (f / FIRST_XML).chmod(0),
-    'list names none': put(LIST, b'nobody\n'),
-    'list is empty': put(LIST, b''),
-    'list is no text': put(LIST, b'\xff\xfe\n'),
-    'list leads elsewhere': put(LIST, b'../../../../etc/passwd\n'),
-    'list has a zero byte': put(LIST, b'a\0b\n'),
-    'list is a pipe': replace(LIST, os.mkfifo),
-    'list is a device': replace(LIST, lambda p: p.symlink_to('/dev/zero')),
-    'image is a pipe': replace(FIRST_JPG, os.mkfifo),
-    'image is none': put(FIRST_JPG, b'none'),
-    'no image': remove(FIRST_JPG),
+BAD_VOC: dict[str, tuple[Job, str]] = {
+    'no XML': (put(FIRST_XML, b'no xml'), f'{FIRST_XML} (syntax error'),
+    'empty': (put(FIRST_XML, b''), f'{FIRST_XML} (no element found'),
+    'cut': (put(FIRST_XML, XML.encode()[:100]), f'{FIRST_XML} (unclosed token'),
+    'no text': (put(FIRST_XML, b'\xff\xfe\x00'), f'{FIRST_XML} (unclosed token'),
+    'unknown encoding': (
+        put(FIRST_XML, b'<?xml version="1.0" encoding="x"?><a/>'), 'unknown encoding: x'),
+    'another root': (put(FIRST_XML, b'<a><object/></a>'), 'an object without name'),
+    'width is a text': (xml('<width>64', '<width>wide'), "size with width 'wide'"),
+    'width is huge': (xml('<width>64', '<width>99999999999'), "size with width '99999999999'"),
+    'no name': (xml('<name>circle</name>', ''), 'an object without name'),
+    'no box': (xml('bndbox', 'box'), 'an object without bndbox'),
+    'no side': (xml('<xmin>5</xmin>', ''), 'bndbox with xmin None'),
+    'side is a text': (xml('<xmin>5', '<xmin>five'), "bndbox with xmin 'five'"),
+    'side is empty': (xml('<xmin>5', '<xmin>'), "bndbox with xmin ''"),
+    'side is NaN': (xml('<xmin>5', '<xmin>nan'), "bndbox with xmin 'nan'"),
+    'side is huge': (xml('<xmax>40', '<xmax>1e300'), "bndbox with xmax '1e300'"),
+    'difficult is a text': (
+        xml('<difficult>0', '<difficult>yes'), "object with difficult 'yes'"),
+    'deep': (put(FIRST_XML, b'<a>' * 100_000), FIRST_XML),
+    'entities that grow': (
+        put(FIRST_XML, (LAUGHS + GOOD_XML.replace('circle', '&a12;')).encode()), 'amplification'),
+    'entity of a file': (
+        put(FIRST_XML, b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+            + GOOD_XML.replace('circle', '&x;').encode()), 'undefined entity &x;'),
+    'is a pipe': (replace(FIRST_XML, os.mkfifo), f"'{FIRST_XML}' is {NOT_REGULAR}"),
+    'is a device': (
+        replace(FIRST_XML, lambda p: p.symlink_to('/dev/zero')), f"'{FIRST_XML}' is {NOT_REGULAR}"),
+    'is a folder': (replace(FIRST_XML, Path.mkdir), f"'{FIRST_XML}' is {NOT_REGULAR}"),
+    'is closed': (lambda f: (f / FIRST_XML).chmod(0), f"'{FIRST_XML}' cannot be read"),
+    'list names none': (put(LIST, b'nobody\n'), "nobody.xml' does not exist"),
+    'list is empty': (put(LIST, b''), 'datasets without images'),
+    'list is no text': (put(LIST, b'\xff\xfe\n'), f'{LIST} is not a text file'),
+    'list leads elsewhere': (put(LIST, b'../../../../etc/passwd\n'), "../../../../etc/passwd.xml'"),
+    'list has a zero byte': (put(LIST, b'a\0b\n'), 'embedded null byte'),
+    'list is a pipe': (replace(LIST, os.mkfifo), f"'{LIST}' is {NOT_REGULAR}"),
+    'list is a device': (
+        replace(LIST, lambda p: p.symlink_to('/dev/zero')), f"'{LIST}' is {NOT_REGULAR}"),
+    'image is a pipe': (replace(FIRST_JPG, os.mkfifo), FIRST_JPG),
+    'image is none': (put(FIRST_JPG, b'none'), FIRST_JPG),
+    'image is PostScript': (in_turn(install_ghostscript, postscript(FIRST_JPG)), FIRST_JPG),
+    'no image': (remove(FIRST_JPG), FIRST_JPG),
 }  # fmt: skip
-VOC_TOLERATED = {'another root', 'no size', 'width is huge', 'side is huge', 'width is a text',
-                 'list is empty', 'difficult is a text'}  # fmt: skip
 
 
 def voc_cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    ready = needs(world, 'voc.py', 'voc')
-    inherited = partial(in_turn, ready, needs(world, 'detector.py'))
-    for number, (what, damage) in enumerate(BAD_VOC.items()):
-        prepare = partial(in_turn, inherited, damage)
-        expect = 'either' if what in VOC_TOLERATED else 'reject'
-        if number % 2 or more > 1:
-            yield Case('data: VOC', f'{what}, train', train(*SMALL, config='voc.py'), prepare,
-                       expect=expect)  # fmt: skip
-        if not number % 2 or more > 1:
-            yield Case('data: VOC', f'{what}, check', check('voc.py'), prepare,
-                       expect=expect, codes=(1, 2))  # fmt: skip
-    yield Case('data: VOC', 'good', train(*SMALL, 'train_cfg.val_interval=1', config='voc.py'),
-               inherited, expect='work')  # fmt: skip
-    for number in range(5 * more):
-
-        def spoil(folder: Path, number: int = number) -> None:
-            path = folder / FIRST_XML
-            path.write_bytes(damaged(path.read_bytes(), dice('voc', seed, number)))
-
-        job = train(*SMALL, config='voc.py') if number % 3 == 0 else check('voc.py')
-        yield Case('data: random', f'VOC {number}', job, partial(in_turn, inherited, spoil),
-                   expect='either', codes=(1, 2) if number % 3 else (2,))  # fmt: skip
+    of = partial(of_layout, config='voc.py', ready=needs(world, 'voc.py', 'voc', 'detector.py'),
+                 options=(*SMALL, 'train_cfg.val_interval=1'))  # fmt: skip
+    good = {'as it is': lambda f: None, 'no size': xml('<size>.*</size>', '')}
+    yield from of('data: VOC', bad=BAD_VOC, tolerated=set(), good=good)
+    damages = {f'{number}': (spoil(FIRST_XML, seed + number), FIRST_XML)
+               for number in range(4 * more)}  # fmt: skip
+    yield from of('data: random VOC', bad={'no XML': BAD_VOC['no XML'], **damages}, good=good,
+                  tolerated=set(damages))  # fmt: skip
 
 
 LABELS = 'ade/annotations/training/ADE_train_00000001.png'
 PHOTO = 'ade/images/training/ADE_train_00000001.jpg'
-BAD_ADE: dict[str, Callable[[Path], Any]] = {
-    'label map is empty': put(LABELS, b''),
-    'label map is none': put(LABELS, b'no image'),
-    'label map is cut': lambda f: (f / LABELS).write_bytes((f / LABELS).read_bytes()[:60]),
-    'no label map': remove(LABELS),
-    'label map of another size': lambda f: Image.new('L', (9, 9)).save(f / LABELS),
-    'label map in color': lambda f: Image.new('RGB', (64, 48)).save(f / LABELS),
-    'label map of 16 bits': lambda f: Image.new('I;16', (64, 48), 60_000).save(f / LABELS),
-    'label map is a pipe': replace(LABELS, os.mkfifo),
-    'label map is a folder': replace(LABELS, Path.mkdir),
-    'label map is a loop': replace(LABELS, lambda p: p.symlink_to(p.name)),
-    'image is empty': put(PHOTO, b''),
-    'image is a pipe': replace(PHOTO, os.mkfifo),
-    'image is a device': replace(PHOTO, lambda p: p.symlink_to('/dev/zero')),
-    'image is closed': lambda f: (f / PHOTO).chmod(0),
-    'no images': lambda f: (f / 'ade/images/training').rename(f / 'ade/images/other'),
+PAIR = 'ADE_train_00000001'
+BAD_ADE: dict[str, tuple[Job, str]] = {
+    'no label map': (remove(LABELS), LABELS),
+    'label map is empty': (put(LABELS, b''), LABELS),
+    'label map is PostScript': (in_turn(install_ghostscript, postscript(LABELS)), LABELS),
+    'label map is none': (put(LABELS, b'no image'), LABELS),
+    'label map is cut': (
+        lambda f: (f / LABELS).write_bytes((f / LABELS).read_bytes()[:60]), LABELS),
+    'label map of another size': (lambda f: Image.new('L', (9, 9)).save(f / LABELS), LABELS),
+    'label map in color': (lambda f: Image.new('RGB', (64, 48)).save(f / LABELS), 'channels'),
+    'label map of 16 bits': (
+        lambda f: Image.new('I;16', (64, 48), 60_000).save(f / LABELS), '60000'),
+    'label map is a pipe': (replace(LABELS, os.mkfifo), LABELS),
+    'label map is a folder': (replace(LABELS, Path.mkdir), LABELS),
+    'label map is a loop': (replace(LABELS, lambda p: p.symlink_to(p.name)), LABELS),
+    'image is empty': (put(PHOTO, b''), PHOTO),
+    'image is PostScript': (in_turn(install_ghostscript, postscript(PHOTO)), PHOTO),
+    'image is a pipe': (replace(PHOTO, os.mkfifo), PAIR),
+    'image is a device': (replace(PHOTO, lambda p: p.symlink_to('/dev/zero')), PAIR),
+    'image is closed': (lambda f: (f / PHOTO).chmod(0), PHOTO),
+    'no images': (
+        lambda f: (f / 'ade/images/training').rename(f / 'ade/images/other'),
+        "folder 'ade/images/training' does not exist"),
 }  # fmt: skip
-ADE_TOLERATED = {'label map of 16 bits', 'label map is cut', 'label map in color'}
 
 
 def ade_cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    ready = needs(world, 'segmentor.py', 'ade')
-    options = ('train_cfg.max_iters=2',)
-    for what, damage in BAD_ADE.items():
-        prepare = partial(in_turn, ready, damage)
-        expect = 'either' if what in ADE_TOLERATED else 'reject'
-        yield Case('data: ADE20K', f'{what}, check', check('segmentor.py'), prepare,
-                   expect=expect, codes=(1, 2))  # fmt: skip
-        if 'map' not in what or more > 1 or 'pipe' in what or 'size' in what:
-            yield Case('data: ADE20K', f'{what}, train', train(*options, config='segmentor.py'),
-                       prepare, expect=expect)  # fmt: skip
-    for number in range(4 * more):
-
-        def spoil(folder: Path, number: int = number) -> None:
-            path = folder / (LABELS, PHOTO)[number % 2]
-            path.write_bytes(damaged(path.read_bytes(), dice('ade', seed, number)))
-
-        yield Case('data: random', f'ADE20K {number}', check('segmentor.py'),
-                   partial(in_turn, ready, spoil), expect='either', codes=(1, 2))  # fmt: skip
+    of = partial(of_layout, config='segmentor.py', ready=needs(world, 'segmentor.py', 'ade'),
+                 options=('train_cfg.max_iters=2',), good={'as it is': lambda f: None})  # fmt: skip
+    yield from of('data: ADE20K', bad=BAD_ADE, tolerated={'label map of 16 bits'})
+    damages = {f'{number}': (spoil((LABELS, PHOTO)[number % 2], seed + number), PAIR)
+               for number in range(2 * more)}  # fmt: skip
+    yield from of('data: random ADE20K', bad={'no label map': BAD_ADE['no label map'], **damages},
+                  tolerated=set(damages))  # fmt: skip

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.data.formats import writers
 from tests.data.sets import polygon_line, write_maps, write_roboflow, write_voc, write_yolo
-from tests.hostile.commands import command, put
-from tests.hostile.damage import damaged
-from tests.hostile.judge import Case
+from tests.hostile.commands import Job, command, put
+from tests.hostile.damage import damaged, install_ghostscript, postscript
+from tests.hostile.judge import CANARY, Case
 from tests.hostile.world import World, dice
 
 
@@ -62,45 +62,53 @@ IMAGES = {
     'supervisely': 'ds/img', 'kitti': 'training/image_2', 'csv': 'images',
     'darknet': 'obj_train_data',
 }  # fmt: skip
-RUNS = '{{$X:"(\\\',open("PWNED","w"))#|Z}}'
+RUNS = f'{{{{$X:"(\\\',open("{CANARY}","w"))#|Z}}}}'
 LEAKS = '{{$HOME:x}}'
 BOMB = ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    for kind in WRITERS:
-        for name, (change, expect) in BROKEN.items():
-            yield folder_case(f'{kind}: {name}', kind, partial(change, kind), expect)
+    job = command('convert-dataset', 'nowhere', 'out')
+    yield Case('folders', 'convert-dataset, yolo', 'bad', job,
+               says=("nowhere' does not exist",), is_control=True)  # fmt: skip
+    for kind, write in WRITERS.items():
+        yield converted(kind, 'good', write, expect='work', says=('train.json: ',),
+                        makes=('out/train.json',), is_control=True)  # fmt: skip
+        for name, (change, words) in BROKEN.items():
+            if word := words.get(kind, words.get('')):
+                yield converted(kind, name, write, partial(change, kind),
+                                expect='reject' if word.startswith('error: ') else 'work',
+                                says=(word.removeprefix('error: '),))  # fmt: skip
+        yield converted(kind, 'images that are PostScript', write, postscripts,
+                        expect='either', says=('some/set',))  # fmt: skip
         for number in range(4 * more):
-            chance = dice(seed, f'folders {kind}', number)
-            yield folder_case(f'{kind}: damage {number}', kind, partial(damage, kind, chance))
-    for name, content in YAML.items():
-        change = put('data.yaml', content)
-        yield folder_case(f'yaml: {name}', 'yolo', change, 'reject')
-    for name, content in TABLES.items():
-        change = put('classes.csv', content)
-        yield folder_case(f'csv: {name}', 'masks', change, 'reject', table=False)
-    yield from config_cases()
+            change = partial(damage, kind, dice(seed, f'folders {kind}', number))
+            yield converted(kind, f'damage {number}', write, change, expect='either',
+                            says=('some/set',))  # fmt: skip
+    for name, (content, word) in YAML.items():
+        yield converted('yolo', f'yaml: {name}', write_yolo, put('data.yaml', content),
+                        says=(word,))  # fmt: skip
+    for name, (content, word) in TABLES.items():
+        yield converted('masks', f'csv: {name}', write_maps, put('classes.csv', content),
+                        says=(word,))  # fmt: skip
+    yield from name_cases()
 
 
-def folder_case(
-    name: str,
-    kind: str,
-    change: Callable[[Path], Any],
-    expect: str = 'either',
-    table: bool = True,
+def converted(
+    kind: str, name: str, write: Callable[[Path], Path], change: Job | None = None, **values: Any
 ) -> Case:
-    """A changed dataset that is converted, in COCO form or to label maps."""
+    """A changed dataset that is converted, to COCO's format or to label maps."""
 
     def prepare(folder: Path) -> None:
         (folder / 'Pictures').mkdir()
         (folder / 'Pictures' / 'holiday.png').write_bytes(b'a photograph')
-        write = write_maps if not table else WRITERS[kind]
-        change(write(folder / 'some' / 'set'))
+        root = write(folder / 'some' / 'set')
+        if change:
+            change(root)
 
     more = ['--label-maps'] if kind == 'masks' else []
-    job = command('convert_dataset', 'some/set', 'out', '--skip-broken', *more)
-    return Case('folders', name, job, prepare, expect, codes=(2,), seconds=120)
+    job = command('convert-dataset', 'some/set', 'out', '--skip-broken', *more)
+    return Case('folders', f'convert-dataset, {kind}', name, job, prepare, **values)
 
 
 def damage(kind: str, chance: Any, root: Path) -> None:
@@ -157,6 +165,13 @@ def empty(kind: str, root: Path) -> None:
     (root / FIRST[kind]).write_bytes(b'')
 
 
+def postscripts(root: Path) -> None:
+    """Every image is a program for Ghostscript."""
+    install_ghostscript(root.parents[1])
+    for path in [*root.rglob('*.png'), *root.rglob('*.jpg')]:
+        postscript(path.name)(path.parent)
+
+
 def endless(kind: str, root: Path) -> None:
     (root / FIRST[kind]).write_bytes(b'9' * 6000)
 
@@ -165,75 +180,78 @@ def long_line(kind: str, root: Path) -> None:
     (root / FIRST[kind]).write_bytes(b'0 ' * 5_000_000)
 
 
-BROKEN: dict[str, tuple[Callable[[str, Path], Any], str]] = {
-    'links in a circle': (link_around, 'either'),
-    'a pipe for annotations': (pipe, 'either'),
-    'pipes beside': (pipe_beside, 'either'),
-    'a link to nothing': (dangle, 'either'),
-    'a folder that is a link to nothing': (dangling_folder, 'either'),
-    'names that lead outside': (outside, 'either'),
-    'empty annotations': (empty, 'either'),
-    'a number of 6000 digits': (endless, 'either'),
-    'a line of 10 MB': (long_line, 'either'),
+WRITTEN, NO_FORMAT = 'train.json: ', 'error: is in no known format'
+NO_FILE, IRREGULAR = 'error: no file to train on', "' is not a regular file"
+OUTSIDE = 'images that are not in the folder'
+# what is printed for a kind, '' is any other; a refusal starts with `error: `
+DAMAGED = {
+    '': NO_FORMAT,  # one file has all annotations
+    'coco': NO_FILE,
+    'darknet': WRITTEN,  # it can do without
+    **{kind: FIRST[kind] for kind in ('yolo', 'voc', 'masks', 'labelme', 'supervisely', 'kitti')},
 }
-YAML = {
-    'alias bomb': f'a0: &a0 x\n{BOMB}names: *a29\ntrain: images/train\n'.encode(),
-    'dates': b'names: [2024-01-01, b, c, d]\ntrain: images/train\n',
-    'no date': b'names: [a, b, c, d]\nnc: 2024-99-99\ntrain: images/train\n',
-    'null': b'names: [a, null, c, d]\ntrain: images/train\n',
-    'twice': b'names: [a, a, c, d]\ntrain: images/train\n',
-    'surrogate': b'names: ["\\ud800", b, c, d]\ntrain: images/train\n',
-    'lines': b'names: ["a\\nb", b, c, d]\ntrain: images/train\n',
-    'long': b'names: [' + b'x' * 10_000 + b', b, c, d]\ntrain: images/train\n',
-    'digits': b'names: [a, b, c, d]\nnc: ' + b'9' * 6000 + b'\ntrain: images/train\n',
-    'a tag': b'names: !!python/object/apply:os.system ["touch PWNED"]\ntrain: images/train\n',
-    'a place that is a list': b'names: [a, b, c, d]\ntrain: [[images/train]]\n',
-    'a long place': b'names: [a, b, c, d]\ntrain: ' + b'x' * 5000 + b'\n',
+BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
+    'links in a circle': (link_around, {'': WRITTEN}),
+    'a pipe for annotations': (pipe, DAMAGED),
+    'pipes beside': (pipe_beside, {
+        '': WRITTEN, 'voc': f'a.xml{IRREGULAR}', 'labelme': f'a.json{IRREGULAR}',
+        'kitti': f'a.txt{IRREGULAR}', 'masks': 'error: a.csv cannot be read',
+    }),
+    'a link to nothing': (dangle, DAMAGED),
+    'a folder that is a link to nothing': (dangling_folder, {
+        'yolo': 'error: data.yaml has no images to train on', 'coco': NO_FILE,
+        **dict.fromkeys(('voc', 'masks', 'createml', 'supervisely', 'kitti'), NO_FORMAT),
+    }),
+    'names that lead outside': (outside, {
+        'yolo': OUTSIDE, 'coco': OUTSIDE, 'voc': WRITTEN,  # which ignores them
+        **dict.fromkeys(('labelme', 'cvat', 'via', 'createml', 'label-studio', 'csv'), OUTSIDE),
+    }),
+    'empty annotations': (empty, {
+        **DAMAGED, 'yolo': 'images without objects', 'kitti': 'images without objects',
+    }),
+    'a number of 6000 digits': (endless, DAMAGED),
+    'a line of 10 MB': (long_line, DAMAGED),
+}  # fmt: skip
+NOT_YAML = 'data.yaml is not a YAML file in UTF-8 without aliases'
+TRAIN = b'\ntrain: images/train\n'
+YAML: dict[str, tuple[bytes, str]] = {
+    'alias bomb': (f'a0: &a0 x\n{BOMB}names: *a29'.encode() + TRAIN, NOT_YAML),
+    'dates': (b'names: [2024-01-01, b, c, d]' + TRAIN, '`names` has datetime.date(2024, 1, 1)'),
+    'no date': (b'names: [a, b, c, d]\nnc: 2024-99-99' + TRAIN, NOT_YAML),
+    'null': (b'names: [a, null, c, d]' + TRAIN, '`names` has None'),
+    'twice': (b'names: [a, a, c, d]' + TRAIN, "duplicate class names: 'a'"),
+    'surrogate': (b'names: ["\\ud800", b, c, d]' + TRAIN, NOT_YAML),
+    'lines': (b'names: ["a\\nb", b, c, d]' + TRAIN, r"class 0 has the character '\n'"),
+    'long': (b'names: [' + b'x' * 10_000 + b', b, c, d]' + TRAIN, 'has 10,000 characters'),
+    'digits': (b'names: [a, b, c, d]\nnc: ' + b'9' * 6000 + TRAIN, NOT_YAML),
+    'a tag': (
+        f'names: !!python/object/apply:os.system ["touch {CANARY}"]'.encode() + TRAIN, NOT_YAML),
+    'a place that is a list': (b'names: [a]\ntrain: [[images/train]]\n', "[['images/train']]"),
+    'a long place': (b'names: [a, b, c, d]\ntrain: ' + b'x' * 5000 + b'\n', 'xxx'),
+}  # fmt: skip
+NOT_TABLE = 'classes.csv is not a table of classes'
+TABLES: dict[str, tuple[bytes, str]] = {
+    'giant field': (b'name,r,g,b\n' + b'x' * 200_000 + b',1,2,3\n', f'{NOT_TABLE} (field larger'),
+    'digits': (b'name,value\na,' + b'9' * 6000, f'{NOT_TABLE} (Exceeds the limit'),
+    'Latin-1': (b'name,r,g,b\ncaf\xe9,1,2,3\n', 'classes.csv cannot be read as text in UTF-8'),
+    'no color': (b'name,r,g,b\na,999,0,0\n', f'{NOT_TABLE} (not a color: 999,0,0)'),
+    'null': (b'name,r,g,b\na\0b,1,2,3\n', r"class 0 has the character '\x00'"),
 }
-TABLES = {
-    'giant field': b'name,r,g,b\n' + b'x' * 200_000 + b',1,2,3\n',
-    'digits': b'name,value\na,' + b'9' * 6000,
-    'Latin-1': b'name,r,g,b\ncaf\xe9,1,2,3\n',
-    'no color': b'name,r,g,b\na,999,0,0\n',
-    'null': b'name,r,g,b\na\0b,1,2,3\n',
-}
 
 
-def config_cases() -> Iterator[Case]:
-    """The config of a dataset whose names are programs is written, read, dumped and read."""
-    for model, write in (
-        ('rtmdet_swiftformer_xs', write_yolo),
-        ('segformer_swiftformer_xs_ade20k', partial(write_yolo, line=polygon_line)),
-    ):
-        for name in (RUNS, LEAKS, '{{fileDirname}}', '\'"""\\n; open("PWNED", "w") #'):
-            job, prepare = partial(write_and_read, model), partial(name_all, write, name)
-            yield Case('folders', f'{model}: named {name!r}', job, prepare, 'work')
+def name_cases() -> Iterator[Case]:
+    """Training on a dataset whose names are programs: they are in configs, logs and checkpoints."""
+    job = command('train', 'some/set', '--work-dir', 'work', '--epochs', 1, '--batch', 4,
+                  '--processes', 1, '--weights', 'none', '--export', 'none',
+                  '--image-size', 64)  # fmt: skip
+    programs = (RUNS, LEAKS, '{{fileDirname}}', f'\'"""\\n; open("{CANARY}", "w") #')
+    for name in ('circle', *programs):
+        yield Case('folders', 'train', 'good' if name == 'circle' else f'named {name!r}', job,
+                   partial(name_class, name), 'work', makes=('work/run/epoch_1.pth',),
+                   is_control=name == 'circle')  # fmt: skip
 
 
-def name_all(write: Callable[[Path], Path], name: str, folder: Path) -> None:
-    root = write(folder / name.replace('/', ''))
+def name_class(name: str, folder: Path) -> None:
+    root = write_yolo(folder / 'some' / 'set', line=polygon_line)
     text = (root / 'data.yaml').read_text().replace('circle', json.dumps(name))
     (root / 'data.yaml').write_text(text)
-
-
-def write_and_read(model: str, folder: Path) -> None:
-    from mmengine.config import Config
-
-    from mmeffvit.config.load import load_config
-    from mmeffvit.data.prepare import PrepareOptions, prepare
-    from mmeffvit.train.folder.base import Base, Start
-    from mmeffvit.train.folder.recipe import Overrides, make_recipe
-    from mmeffvit.train.folder.write_config import write_config
-
-    (root,) = (path for path in folder.iterdir() if (path / 'data.yaml').is_file())
-    base = Base.of(model)
-    work = folder / 'work'
-    data, splits = prepare(root, work / 'index', PrepareOptions(for_segmentor=base.is_segmentor))
-    recipe = make_recipe(base, data.splits['train'], Overrides())
-    path = work / 'config.py'
-    write_config(path, base, data, splits, recipe, Overrides(), Start('x'))
-    config = load_config(path)
-    config.dump(work / 'dumped.py')
-    again = Config.fromfile(work / 'dumped.py')
-    assert root.name in again.classes, again.classes
-    assert again.to_dict() == config.to_dict()

@@ -1,7 +1,6 @@
-"""Images and videos for ``predict``, and its outputs."""
+"""Images and videos for all that reads them, and the outputs of ``predict``."""
 
 import os
-import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -12,60 +11,77 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tests.hostile.commands import command, needs
-from tests.hostile.damage import damaged
+from tests.hostile.commands import command, in_each, in_turn, needs, predict_exported, put, spelled
+from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case, Silent
 from tests.hostile.world import SIDE, World, dice
 
-READY = ('detector.py', 'shapes', 'run/epoch_2.pth')
+READY = ('detector.py', 'shapes', 'run/epoch_2.pth', 'model.onnx')
+NONE = 'no image or video in in'
+SMALL = 2**28  # bytes: less than the pixels of an image that is too large
+
+
+def predict(*inputs: str) -> Callable[[Path], None]:
+    return command('predict', 'detector.py', 'run/epoch_2.pth', *inputs, '--out-dir', 'pictures')
+
+
+# each is called with the folder or the file
+FOLDERS = {'predict': predict, 'ExportedPredictor': partial(predict_exported, 'model.onnx')}
+FILES = {
+    'attention': lambda name: command('attention', 'SwiftFormer:xs', name, '--out-dir', 'maps'),
+    'export': lambda name: command(
+        'export', 'detector.py', 'run/epoch_2.pth', 'out.onnx', '--image', name
+    ),
+}
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    for number, (what, make) in enumerate(BAD.items()):
-        if more == 1 and number % 2 and not {'pipe', 'device', 'giant'} & set(what.split()):
-            continue
-        yield Case('images', f'{what} alone', predict('in'), partial(alone, world, make),
-                   codes=(1, 2))  # fmt: skip
-    for what, make in BAD.items():
-        if what == 'folder without permission':
-            continue  # nothing can be put there
-        if more > 1 or 'loop' in what or 'cut' in what or 'pipe' in what:
-            job = expecting(predict('in'), 2)
-            yield Case('images', f'{what} among good ones', job,
-                       partial(among, world, make), expect='either', codes=(1,))  # fmt: skip
+    case, ready = partial(Case, 'images'), needs(world, *READY)
+    alone = partial(in_turn, ready, lambda folder: (folder / 'in').mkdir())
+    good = put('in/x.png', (world / 'images/000000.png').read_bytes())
+    for how, door in FOLDERS.items():
+        yield case(how, 'good', door('in'), alone(good), 'work', makes=('pictures/x.png',),
+                   is_control=True)  # fmt: skip
+    for how, door in FILES.items():
+        written = 'out.onnx' if how == 'export' else 'maps/x.npz'
+        yield case(how, 'good', door('in/x.png'), alone(good), 'work', makes=(written,),
+                   is_control=True)  # fmt: skip
+    yield case('predict', 'bad', predict('nothing.png'), ready,
+               says=("'nothing.png' does not exist",), is_control=True)  # fmt: skip
+    for what, (make, name, *other) in BAD.items():
+        bad, word = alone(into('in', make)), spelled(name)
+        limit = {'memory': SMALL} if 'giant' in what else {}
+        for how, door in FOLDERS.items():
+            yield case(how, what, door('in'), bad, codes=(1, 2), says=(*other, word)[:1],
+                       **limit)  # fmt: skip
+        for how, door in FILES.items():
+            if how == 'attention' or what in ('PostScript', 'giant JPEG'):
+                yield case(how, what, door(f'in/{name}'), bad, says=(f'in/{word}',),
+                           **limit)  # fmt: skip
+        if not name.startswith('closed'):  # nothing can be put there
+            yield case('predict', f'{what} among good ones', expecting(predict('in'), 2),
+                       in_turn(bad, save('in/good_1.png', 'in/good_2.png')),
+                       'work' if other else 'reject', codes=(1,),
+                       says=() if other else (word, '1 skipped'),
+                       makes=('pictures/good_1.png', 'pictures/good_2.png'))  # fmt: skip
     for what, (make, arguments, names) in GOOD.items():
-        job = expecting(predict(*arguments), len(names), names)
-        yield Case('images', f'good: {what}', job, partial(alone, world, make), expect='work')
+        yield case('predict', f'good: {what}', expecting(predict(*arguments), len(names), names),
+                   alone(into('in', make)), 'work',
+                   makes=tuple(f'pictures/{name}' for name in names))  # fmt: skip
     for number in range(6 * more):
-        suffix = ('.png', '.jpg', '.avi')[number % 3]
+        name = in_each(('images/000000.png', 'images/a.jpg', 'video.avi'), number)
+        spoilt = f'in/x{Path(name).suffix}'
 
-        def spoil(folder: Path, number: int = number, suffix: str = suffix) -> None:
-            source = {'.png': world / 'images/000000.png', '.jpg': world / 'images/a.jpg',
-                      '.avi': world / 'video.avi'}[suffix]  # fmt: skip
-            (folder / f'x{suffix}').write_bytes(
-                damaged(source.read_bytes(), dice('image', seed, number))
-            )
+        def spoil(folder: Path, name=name, spoilt=spoilt, number=number) -> None:
+            content = (world / name).read_bytes()
+            (folder / spoilt).write_bytes(damaged(content, dice('image', seed, number)))
 
-        yield Case('images', f'random {number}{suffix}', predict('in'),
-                   partial(alone, world, spoil), expect='either', codes=(1, 2))  # fmt: skip
-    for number, what in enumerate(BAD):
-        if more > 1 or number % 4 == 0:
-            yield Case('images', f'{what}, ExportedPredictor', by_onnx,
-                       partial(alone, world, BAD[what]), expect='either')  # fmt: skip
-            yield Case('images', f'{what}, attention', command(
-                'attention', 'SwiftFormer:xs', *NAMES.get(what, ('in/x.png',)), '--out', 'maps'
-            ), partial(alone, world, BAD[what]), expect='either', codes=(1, 2))  # fmt: skip
+        yield case('predict', f'random {number}', predict('in'), alone(spoil), 'either',
+                   codes=(1, 2), says=(spoilt,))  # fmt: skip
 
 
-def predict(*inputs: str, out: str = 'pictures') -> Callable[[Path], None]:
-    return command('predict', 'detector.py', 'run/epoch_2.pth', *inputs, '--out-dir', out)
-
-
-def by_onnx(folder: Path) -> None:
-    from mmeffvit import ExportedPredictor
-
-    predictor = ExportedPredictor('model.onnx')
-    predictor('in', out_dir='pictures')
+def into(name: str, make: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    return lambda folder: make(folder / name)
 
 
 def expecting(job: Callable[[Path], None], count: int, names: tuple[str, ...] = ()) -> Any:
@@ -80,18 +96,6 @@ def expecting(job: Callable[[Path], None], count: int, names: tuple[str, ...] = 
                 raise Silent(f'pictures {found}, not {count}: {sorted(names)}')
 
     return run
-
-
-def alone(world: World, make: Callable[[Path], Any], folder: Path) -> None:
-    needs(world, *READY, 'model.onnx')(folder)
-    (folder / 'in').mkdir()
-    make(folder / 'in')
-
-
-def among(world: World, make: Callable[[Path], Any], folder: Path) -> None:
-    alone(world, make, folder)
-    for name in ('a.jpg', '000000.png'):
-        shutil.copyfile(world / 'images' / name, folder / 'in' / f'good_{name}')
 
 
 def png(width: int, height: int, data: bytes = b'') -> bytes:
@@ -144,48 +148,65 @@ def bytes_as(name: str, content: bytes) -> Callable[[Path], None]:
     return lambda folder: (folder / name).write_bytes(content)
 
 
+def jpeg(width: int, height: int) -> bytes:
+    """The header of a JPEG of RGB that claims a size."""
+    frame = struct.pack('>BHHB', 8, height, width, 3) + b'\1\x11\0\2\x11\0\3\x11\0'
+    scan = b'\3\1\0\2\0\3\0\0\x3f\0'
+    table = b'\0' + b'\1' * 64
+    parts = ((0xDB, table), (0xC0, frame), (0xDA, scan))
+    segments = (struct.pack('>BBH', 0xFF, kind, len(part) + 2) + part for kind, part in parts)
+    return b'\xff\xd8' + b''.join(segments) + bytes(100) + b'\xff\xd9'
+
+
+def bmp(width: int, height: int) -> bytes:
+    fields = (54, 0, 54, 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
+    return b'BM' + struct.pack('<IIIIiiHHIIIIII', *fields)
+
+
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>'
-BAD: dict[str, Callable[[Path], Any]] = {
-    'nothing': lambda f: None,
-    'empty': bytes_as('x.png', b''),
-    'no image': bytes_as('x.png', b'not an image'),
-    'vector graphics': bytes_as('x.png', SVG),
-    'PostScript': bytes_as('x.png', b'%!PS-Adobe-3.0 EPSF-3.0\n(canary) (w) file\n'),
-    'cut PNG': cut('x.png', 300),
-    'cut JPEG': cut('x.jpg', 500),
-    'cut WebP': cut('x.webp', 500),
-    'cut TIFF': cut('x.tif', 500),
-    'header alone': bytes_as('x.png', png(SIDE, SIDE)),
-    'giant PNG': bytes_as('x.png', png(100_000, 100_000)),
-    'giant side': bytes_as('x.png', png(2**31 - 1, 1)),
-    'no pixels': bytes_as('x.png', png(0, 0)),
-    'giant BMP': bytes_as(
-        'x.bmp', b'BM' + struct.pack('<IIIIiiHHIIIIII', 54, 0, 54, 40, 60_000, 60_000, 1, 24,
-                                     0, 0, 0, 0, 0, 0)
-    ),
-    'BMP of negative size': bytes_as(
-        'x.bmp', b'BM' + struct.pack('<IIIIiiHHIIIIII', 54, 0, 54, 40, -5, -2**31, 1, 24,
-                                     0, 0, 0, 0, 0, 0)
-    ),
-    'giant PPM': bytes_as('x.ppm', b'P6 99999999 99999999 255\n'),
-    'pipe': lambda f: os.mkfifo(f / 'x.png'),
-    'device': lambda f: (f / 'x.png').symlink_to('/dev/zero'),
-    'loop of links': lambda f: (f / 'x.png').symlink_to('x.png'),
-    'dangling link': lambda f: (f / 'x.png').symlink_to('nowhere.png'),
-    'folder of a name': lambda f: (f / 'x.png').mkdir(),
-    'folder in itself': nested_links,
-    'no permission': closed,
-    'folder without permission': lambda f: (save('x.png')(f), f.chmod(0)),
-    'name of escape sequences': bytes_as('\x1b[2J.png', b'x'),
-    'name that is no text': bytes_as('\udcff.png', b'x'),
-    'other files': bytes_as('x.txt', b'x'),
-    'empty video': bytes_as('x.mp4', b''),
-    'no video': bytes_as('x.avi', b'not a video'),
-    'video that is a pipe': lambda f: os.mkfifo(f / 'x.mp4'),
-    'playlist as a video': bytes_as('x.mp4', b'#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n'),
-    'concat list as a video': bytes_as('x.avi', b'ffconcat version 1.0\nfile /etc/passwd\n'),
+# what to put into a folder, the name of the file, and words where a folder has no image
+BAD: dict[str, tuple[Any, ...]] = {
+    'nothing': (lambda f: None, 'x.png', NONE),
+    'empty': (bytes_as('x.png', b''), 'x.png'),
+    'no image': (bytes_as('x.png', b'not an image'), 'x.png'),
+    'vector graphics': (bytes_as('x.png', SVG), 'x.png'),
+    'PostScript': (
+        lambda f: (install_ghostscript(f.parent), postscript('x.png')(f)), 'x.png'),
+    'PostScript as a JPEG': (
+        lambda f: (install_ghostscript(f.parent), postscript('x.jpg')(f)), 'x.jpg'),
+    'cut PNG': (cut('x.png', 300), 'x.png'),
+    'cut JPEG': (cut('x.jpg', 500), 'x.jpg'),
+    'cut WebP': (cut('x.webp', 500), 'x.webp'),
+    'cut TIFF': (cut('x.tif', 500), 'x.tif'),
+    'header alone': (bytes_as('x.png', png(SIDE, SIDE)), 'x.png'),
+    'giant PNG': (bytes_as('x.png', png(100_000, 100_000)), 'x.png'),
+    'giant JPEG': (bytes_as('x.jpg', jpeg(20_000, 8_000)), 'x.jpg'),
+    'giant side': (bytes_as('x.png', png(2**31 - 1, 1)), 'x.png'),
+    'no pixels': (bytes_as('x.png', png(0, 0)), 'x.png'),
+    'giant BMP': (bytes_as('x.bmp', bmp(60_000, 60_000)), 'x.bmp'),
+    'BMP of negative size': (bytes_as('x.bmp', bmp(-5, -(2**31))), 'x.bmp'),
+    'giant PPM': (bytes_as('x.ppm', b'P6 99999999 99999999 255\n'), 'x.ppm'),
+    'pipe': (lambda f: os.mkfifo(f / 'x.png'), 'x.png'),
+    'device': (lambda f: (f / 'x.png').symlink_to('/dev/zero'), 'x.png'),
+    'loop of links': (lambda f: (f / 'x.png').symlink_to('x.png'), 'x.png'),
+    'dangling link': (lambda f: (f / 'x.png').symlink_to('nowhere.png'), 'x.png'),
+    'folder of a name': (lambda f: (f / 'x.png').mkdir(), 'x.png', NONE),
+    'folder in itself': (nested_links, 'x/x.png'),
+    'no permission': (closed, 'x.png'),
+    'folder without permission': (
+        lambda f: ((f / 'closed').mkdir(), save('closed/x.png')(f), (f / 'closed').chmod(0)),
+        'closed/x.png', NONE),
+    'name of escape sequences': (bytes_as('\x1b[2J.png', b'x'), '\x1b[2J.png'),
+    'name that is no text': (bytes_as('\udcff.png', b'x'), '\udcff.png'),
+    'other files': (bytes_as('x.txt', b'x'), 'x.txt', NONE),
+    'empty video': (bytes_as('x.mp4', b''), 'x.mp4'),
+    'no video': (bytes_as('x.avi', b'not a video'), 'x.avi'),
+    'video that is a pipe': (lambda f: os.mkfifo(f / 'x.mp4'), 'x.mp4'),
+    'playlist as a video': (
+        bytes_as('x.mp4', b'#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n'), 'x.mp4'),
+    'concat list as a video': (
+        bytes_as('x.avi', b'ffconcat version 1.0\nfile /etc/passwd\n'), 'x.avi'),
 }  # fmt: skip
-NAMES = {'other files': ('in/x.txt',), 'empty video': ('in/x.mp4',)}
 
 
 GOOD: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], tuple[str, ...]]] = {

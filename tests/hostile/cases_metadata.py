@@ -2,38 +2,46 @@
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.cases_models import READY, USERS, edited
-from tests.hostile.commands import command, needs
+from tests.hostile.cases_models import DOORS as MODEL_DOORS
+from tests.hostile.cases_models import at_model, edited
+from tests.hostile.commands import Door, command, controls, in_turn, needs
 from tests.hostile.judge import Case
 from tests.hostile.world import METADATA, World, dice
 
+GROUP, READY = 'metadata', ('model.onnx', 'images')
 HUGE = '9' * 400  # an integer beyond floats
 LONG = '9' * 6000  # beyond what Python converts
+DOORS = {
+    **MODEL_DOORS,
+    'predict': Door(
+        lambda _: command('predict', 'model.onnx', 'images', '--out', 'maps', '--out-dir', 'pics'),
+        makes=('maps/a.png', 'pics/a.jpg'),
+    ),
+}
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     ready = needs(world, *READY)
-
-    def prepare(make: Callable[[Path], Any], folder: Path) -> None:
-        ready(folder)
-        make(folder / 'model.onnx')
-
-    for number, (what, make) in enumerate(BAD.items()):
-        for place, (how, job) in enumerate(CALLED.items()):
-            if more > 1 or number % len(CALLED) == place:
-                yield Case('metadata', f'{what}, {how}', job, partial(prepare, make),
-                           expect='either' if is_tolerated(what, how) else 'reject')  # fmt: skip
+    yield from controls(GROUP, DOORS, 'model.onnx', world, 'images')
+    bad = in_turn(ready, at_model(described(network_colours='CMYK')))
+    yield Case(GROUP, 'predict', 'bad', DOORS['predict'].call('model.onnx'), bad,
+               says=("network_colors is 'CMYK'",), is_control=True)  # fmt: skip
+    for what, (make, word) in BAD.items():
+        for how, door in DOORS.items():
+            other = BY_QUANTIZE.get(what) if how == 'quantize' else None
+            yield Case(GROUP, how, what, door.call('model.onnx'), in_turn(ready, at_model(make)),
+                       expect='either' if other else 'reject', says=(other or word,))  # fmt: skip
     for what, make in GOOD.items():
-        yield Case('metadata', f'{what}, predict', CALLED['predict'], partial(prepare, make),
-                   expect='work')  # fmt: skip
+        yield Case(GROUP, 'predict', what, DOORS['predict'].call('model.onnx'),
+                   in_turn(ready, at_model(make)), 'work', makes=('maps/a.png',))  # fmt: skip
     for number in range(8 * more):
         key, text = random_entry(seed, number)
-        yield Case('metadata', f'random {number}', CALLED['predict'],
-                   partial(prepare, described(**{key: text})), expect='either')  # fmt: skip
+        yield Case(GROUP, 'predict', f'random {number}', DOORS['predict'].call('model.onnx'),
+                   in_turn(ready, at_model(described(**{key: text}))), 'either',
+                   says=(key.replace('colours', 'colors'),))  # fmt: skip
 
 
 def random_entry(seed: int, number: int) -> tuple[str, str]:
@@ -46,12 +54,6 @@ def random_entry(seed: int, number: int) -> tuple[str, str]:
         inner = [value, *chance.sample(atoms, 2)]
         value = chance.choice([inner, {'scale': value, 'pad': inner[1]}, [inner] * 3])
     return key, json.dumps(value)
-
-
-CALLED: dict[str, Callable[[Path], None]] = {
-    **USERS,
-    'predict': command('predict', 'model.onnx', 'images', '--out', 'maps', '--out-dir', 'pictures'),
-}
 
 
 def described(**values: str | None) -> Callable[[Path], None]:
@@ -78,56 +80,66 @@ def named(name: str) -> Callable[[Path], None]:
     return described(classes=json.dumps([name] * 4))
 
 
-BAD: dict[str, Callable[[Path], Any]] = {
-    'no metadata': edited(lambda m: m.ClearField('metadata_props')),
-    'features': described(task='features'),
-    'no resize': described(resize=None),
-    'resize is no JSON': described(resize='{'),
-    'resize is deep': described(resize='[' * 100_000),
-    'resize is a list': described(resize='[]'),
-    'scale is a text': resized(scale='x'),
-    'scale is zero': resized(scale=[0, 0]),
-    'scale is negative': resized(scale=[-5, 5]),
-    'scale is huge': resized(scale=[10**9, 10**9]),
-    'scale is broken': resized(scale=[1.5, 2]),
-    'divisor is zero': resized(divisor=0),
-    'divisor is huge': resized(divisor=10**9),
-    'rounding is odd': resized(rounding='sideways'),
-    'interpolation is odd': resized(interpolation='nothing'),
-    'backend is odd': resized(backend='nothing'),
-    'pad is huge': resized(pad=[10**9, 10**9]),
-    'pad value is a text': resized(pad=[64, 64], pad_value='x'),
-    'keep ratio is a text': resized(keep_ratio='x'),
-    'classes are a number': described(classes='5'),
-    'classes are no JSON': described(classes='x'),
-    'classes are numbers': described(classes='[1, 2]'),
-    'palette is odd': described(palette='[[1, 2]]'),
-    'palette is out of range': described(palette='[[1, 2, 999]]'),
-    'palette is short': described(palette='[[1, 2, 3]]'),
-    'mean is a text': described(mean='"x"'),
-    'mean is NaN': described(mean='[NaN, 0, 0]'),
-    'mask threshold is a text': described(mask_threshold='x'),
-    'a lone surrogate': named('a\ud800b'),
-    'a name of control characters': named('a\0\7\x1b[2J'),
-    'a name of two lines': named('a\nb'),
-    'an empty name': named(''),
-    'a name of a megabyte': named('x' * 2**20),
-    '200 MB of classes': lambda p: described(classes=json.dumps(['x' * 100] * 2_000_000))(p),
-    '200 MB of digits': lambda p: described(mask_threshold='9' * 200_000_000)(p),
-    'scale is beyond floats': described(resize=f'{{"scale": [{HUGE}, 64]}}'),
-    'scale is beyond integers': described(resize=f'{{"scale": [{LONG}, 64]}}'),
-    'pad value is beyond floats': described(resize=f'{{"pad": [64, 64], "pad_value": {HUGE}}}'),
-    'pad value is infinite': described(resize='{"pad": [64, 64], "pad_value": 1e999}'),
-    'mean is beyond floats': described(mean=f'[{HUGE}, 0, 0]'),
-    'palette is beyond floats': described(palette=f'[[{HUGE}, 0, 0]]'),
-    'mask threshold is beyond floats': described(mask_threshold=HUGE),
-    'mask threshold is NaN': described(mask_threshold='NaN'),
-    'offset is huge': described(label_offset=HUGE),
-    'category ids are few': described(category_ids='[1]'),
-    'category ids are texts': described(category_ids='["a", "b", "c", "d"]'),
-    'task is a text': described(task='dance'),
-    'colors are odd': described(network_colours='CMYK'),
-    'text of escape sequences': described(classes='["\\u001b[2J"]', resize='"\x1b[2J"'),
+BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
+    'no metadata': (edited(lambda m: m.ClearField('metadata_props')), 'is for an unknown task'),
+    'features': (described(task='features'), 'is for features'),
+    'no resize': (described(resize=None), 'is for semantic segmentation; use a file'),
+    'resize is no JSON': (described(resize='{'), 'resize is not valid JSON'),
+    'resize is deep': (described(resize='[' * 100_000), 'resize cannot be read as JSON'),
+    'resize is a list': (described(resize='[]'), 'resize is []'),
+    'scale is a text': (resized(scale='x'), "resize.scale is 'x'"),
+    'scale is zero': (resized(scale=[0, 0]), 'resize.scale is [0, 0]'),
+    'scale is negative': (resized(scale=[-5, 5]), 'resize.scale is [-5, 5]'),
+    'scale is huge': (resized(scale=[10**9, 10**9]), 'resize.scale is [1000000000'),
+    'scale is broken': (resized(scale=[1.5, 2]), 'resize.scale is [1.5, 2]'),
+    'divisor is zero': (resized(divisor=0), 'resize.divisor is 0'),
+    'divisor is huge': (resized(divisor=10**9), 'resize.divisor is 1000000000'),
+    'rounding is odd': (resized(rounding='sideways'), "'sideways'"),
+    'interpolation is odd': (resized(interpolation='nothing'), "resize.interpolation is 'nothing'"),
+    'backend is odd': (resized(backend='nothing'), "resize.backend is 'nothing'"),
+    'pad is huge': (resized(pad=[10**9, 10**9]), 'resize.pad is [1000000000'),
+    'pad value is a text': (resized(pad=[64, 64], pad_value='x'), "resize.pad_value is 'x'"),
+    'keep ratio is a text': (resized(keep_ratio='x'), "resize.keep_ratio is 'x'"),
+    'classes are a number': (described(classes='5'), 'classes is 5'),
+    'classes are no JSON': (described(classes='x'), 'classes is not valid JSON'),
+    'classes are numbers': (described(classes='[1, 2]'), 'classes is [1, 2]'),
+    'palette is odd': (described(palette='[[1, 2]]'), 'palette is [[1, 2]]'),
+    'palette is out of range': (described(palette='[[1, 2, 999]]'), 'palette is [[1, 2, 999]]'),
+    'mean is a text': (described(mean='"x"'), "mean is 'x'"),
+    'mean is NaN': (described(mean='[NaN, 0, 0]'), 'mean is [nan'),
+    'mask threshold is a text': (described(mask_threshold='x'), 'mask_threshold'),
+    'a lone surrogate': (named('a\ud800b'), '\\ud800'),
+    'a name of control characters': (named('a\0\7\x1b[2J'), '\\x1b[2J'),
+    'a name of two lines': (named('a\nb'), 'a\\nb'),
+    'an empty name': (named(''), "classes is ['', "),
+    'a name of a megabyte': (named('x' * 2**20), 'classes is ['),
+    '200 MB of classes': (
+        lambda p: described(classes=json.dumps(['x' * 100] * 2_000_000))(p),
+        'classes has 208,000,000'),
+    '200 MB of digits': (
+        lambda p: described(mask_threshold='9' * 200_000_000)(p), 'mask_threshold has 200,000,000'),
+    'scale is beyond floats': (
+        described(resize=f'{{"scale": [{HUGE}, 64]}}'), 'resize.scale is [999'),
+    'scale is beyond integers': (
+        described(resize=f'{{"scale": [{LONG}, 64]}}'), 'resize is not valid JSON'),
+    'pad value is beyond floats': (
+        described(resize=f'{{"pad": [64, 64], "pad_value": {HUGE}}}'),
+        'resize.pad_value is 999'),
+    'pad value is infinite': (
+        described(resize='{"pad": [64, 64], "pad_value": 1e999}'), 'resize.pad_value is inf'),
+    'mean is beyond floats': (described(mean=f'[{HUGE}, 0, 0]'), 'mean is [999'),
+    'palette is beyond floats': (described(palette=f'[[{HUGE}, 0, 0]]'), 'palette is [[999'),
+    'mask threshold is beyond floats': (described(mask_threshold=HUGE), 'mask_threshold is 999'),
+    'mask threshold is NaN': (described(mask_threshold='NaN'), 'mask_threshold is nan'),
+    'offset is huge': (described(label_offset=HUGE), 'label_offset is 999'),
+    'category ids are few': (described(category_ids='[1]'), 'category_ids and classes differ'),
+    'category ids are texts': (
+        described(category_ids='["a", "b", "c", "d"]'), "category_ids is ['a'"),
+    'task is a text': (described(task='dance'), "task is 'dance'"),
+    'colors are odd': (described(network_colours='CMYK'), "network_colors is 'CMYK'"),
+    'text of escape sequences': (
+        described(classes='["\\u001b[2J"]', resize='"\x1b[2J"'),
+        'resize is not valid JSON'),
 }  # fmt: skip
 GOOD: dict[str, Callable[[Path], Any]] = {
     'an entry that nobody knows': described(anything='['),
@@ -137,10 +149,7 @@ GOOD: dict[str, Callable[[Path], Any]] = {
     'no classes': described(classes=None),
     'no mean': described(mean=None),
     'no palette': described(palette=None),
+    'palette is short': described(palette='[[1, 2, 3]]'),
 }
-# what quantize can do without
-TOLERATED = {'features', 'no resize', 'no metadata'}
-
-
-def is_tolerated(what: str, how: str) -> bool:
-    return what == 'palette is short' or (how == 'quantize' and what in TOLERATED)
+# what quantize can do without, or asks for instead
+BY_QUANTIZE = {'no metadata': '--shape', 'no resize': '--shape', 'features': 'features'}

@@ -7,61 +7,55 @@ from typing import Any
 
 import numpy as np
 
-from tests.hostile.commands import command, needs
-from tests.hostile.damage import damaged
+from tests.hostile.commands import Door, Job, command, controls, in_turn, needs, predict_exported
+from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case
 from tests.hostile.world import World, dice
 
-READY = ('model.onnx', 'images')
+GROUP, READY = 'models', ('model.onnx', 'images')
+QUANTIZE = ('quantize', 'model.onnx', 'images', 'out.onnx', '--allow-slower')
+PROFILE = ('profile', 'model.onnx', '--shape', 64, 64, '--formats', '.onnx', '--threads', 1,
+           '--seconds', 0.01)  # fmt: skip
+DOORS = {
+    'ExportedPredictor': Door(predict_exported, makes=('pictures/a.jpg',)),
+    'quantize': Door(lambda _: command(*QUANTIZE, '--exclude', 'none'), makes=('out.onnx',)),
+    'web': Door(lambda _: command('web', 'model.onnx', 'page'), makes=('page/index.html',)),
+}
+PROFILER = {'profile': Door(lambda _: command(*PROFILE), says=('fastest that agrees',))}
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     ready = needs(world, *READY)
-
-    def prepare(make: Callable[[Path], Any], folder: Path) -> None:
-        ready(folder)
-        make(folder / 'model.onnx')
-
-    for number, (what, make) in enumerate(BAD.items()):
-        for place, (how, job) in enumerate(USERS.items()):
-            if more > 1 or number % len(USERS) == place:
-                yield Case('models', f'{what}, {how}', job, partial(prepare, make),
-                           expect='either' if is_tolerated(what, how) else 'reject')  # fmt: skip
-    for what, arguments in ARGUMENTS.items():
-        yield Case('models', f'quantize: {what}', quantize(*arguments), ready)
-    for what, arguments in PROFILES.items():
-        yield Case('models', f'profile: {what}', command('profile', *arguments), ready)
-    for what, call in CALLS.items():
-        yield Case('models', f'predictor: {what}', partial(called, call), ready)
-    for how, job in USERS.items():
-        yield Case('models', f'good, {how}', job, ready, expect='work')
+    yield from controls(GROUP, {**DOORS, **PROFILER}, 'model.onnx', world, 'images')
+    yield Case(GROUP, 'ExportedPredictor', 'bad', predict_exported('nothing.onnx'), ready,
+               says=("'nothing.onnx' does not exist",), is_control=True)  # fmt: skip
+    for what, (make, word) in BAD.items():
+        for how, door in DOORS.items():
+            # the page runs the model, not the command that writes it
+            is_written = (what, how) == ('an output too large', 'web')
+            yield Case(GROUP, how, what, door.call('model.onnx'), in_turn(ready, at_model(make)),
+                       expect='work' if is_written else 'reject',
+                       says=() if is_written else (word,))  # fmt: skip
+    for what, (word, *arguments) in ARGUMENTS.items():
+        yield Case(GROUP, arguments[0], what, command(*arguments), ready, says=(word,))
+    yield Case(GROUP, 'quantize', 'images that are PostScript', command(*QUANTIZE), in_turn(
+        ready, install_ghostscript, *(postscript(f'images/{n}') for n in ('a.jpg', '000000.png'))
+    ), 'either', says=('images/',))  # fmt: skip
+    for what, (word, inputs, options) in CALLS.items():
+        job = predict_exported('model.onnx', inputs, **options)
+        yield Case(GROUP, 'ExportedPredictor', what, job, ready, says=(word,))
     content = (world / 'model.onnx').read_bytes()
     for number in range(8 * more):
 
         def spoil(path: Path, number: int = number) -> None:
             path.write_bytes(damaged(content, dice('onnx', seed, number)))
 
-        yield Case('models', f'random {number}', USERS['predictor'], partial(prepare, spoil),
-                   expect='either')  # fmt: skip
+        yield Case(GROUP, 'ExportedPredictor', f'random {number}', predict_exported('model.onnx'),
+                   in_turn(ready, at_model(spoil)), 'either', says=('model',))  # fmt: skip
 
 
-def quantize(*arguments: object) -> Callable[[Path], None]:
-    return command(
-        'quantize', *(arguments or ('model.onnx', 'images', 'out.onnx')), '--allow-slower'
-    )
-
-
-def predictor(folder: Path) -> None:
-    from mmeffvit import ExportedPredictor
-
-    ExportedPredictor('model.onnx', threads=1)('images', out_dir='pictures')
-
-
-USERS: dict[str, Callable[[Path], None]] = {
-    'predictor': predictor,
-    'quantize': quantize('model.onnx', 'images', 'out.onnx', '--exclude', 'none'),
-    'web': command('web', 'model.onnx', 'page'),
-}
+def at_model(make: Callable[[Path], Any]) -> Job:
+    return lambda folder: make(folder / 'model.onnx')
 
 
 def edited(edit: Callable[[Any], Any]) -> Callable[[Path], None]:
@@ -97,70 +91,66 @@ def grown(model: Any) -> None:
     model.graph.node.insert(2, helper.make_node('Expand', ['one', 'shape'], ['scores']))
 
 
-BAD: dict[str, Callable[[Path], Any]] = {
-    'missing': Path.unlink,
-    'empty': lambda p: p.write_bytes(b''),
-    'text': lambda p: p.write_text('not a model'),
-    'half': lambda p: p.write_bytes(p.read_bytes()[:150]),
-    'folder': lambda p: (p.unlink(), p.mkdir()),
-    'closed': lambda p: p.chmod(0),
-    'no graph': edited(lambda m: m.ClearField('graph')),
-    'unknown operator': edited(lambda m: setattr(m.graph.node[0], 'op_type', 'Nothing')),
-    'unknown domain': edited(lambda m: setattr(m.graph.node[0], 'domain', 'nothing')),
-    'circle of nodes': edited(lambda m: m.graph.node[0].input.__setitem__(0, 'label_map')),
-    'opset of the future': edited(lambda m: setattr(m.opset_import[0], 'version', 9999)),
-    'weights elsewhere': edited(partial(outside, location='../../../etc/passwd')),
-    'weights in a device': edited(partial(outside, location='/dev/zero')),
-    'two inputs': edited(lambda m: m.graph.input.append(
+UNREADABLE = 'model.onnx cannot be read as a model'
+ABSENT = "'model.onnx' does not exist"
+BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
+    'missing': (Path.unlink, ABSENT),
+    'empty': (lambda p: p.write_bytes(b''), UNREADABLE),
+    'text': (lambda p: p.write_text('not a model'), UNREADABLE),
+    'half': (lambda p: p.write_bytes(p.read_bytes()[:150]), UNREADABLE),
+    'folder': (lambda p: (p.unlink(), p.mkdir()), ABSENT),
+    'closed': (lambda p: p.chmod(0), UNREADABLE),
+    'no graph': (edited(lambda m: m.ClearField('graph')), UNREADABLE),
+    'unknown operator': (
+        edited(lambda m: setattr(m.graph.node[0], 'op_type', 'Nothing')), UNREADABLE),
+    'unknown domain': (edited(lambda m: setattr(m.graph.node[0], 'domain', 'nothing')), UNREADABLE),
+    'circle of nodes': (
+        edited(lambda m: m.graph.node[0].input.__setitem__(0, 'label_map')), UNREADABLE),
+    'opset of the future': (
+        edited(lambda m: setattr(m.opset_import[0], 'version', 9999)), UNREADABLE),
+    'weights elsewhere': (edited(partial(outside, location='../../../etc/passwd')), UNREADABLE),
+    'weights in a device': (edited(partial(outside, location='/dev/zero')), UNREADABLE),
+    'two inputs': (edited(lambda m: m.graph.input.append(
         type(m.graph.input[0]).FromString(
             m.graph.input[0].SerializeToString().replace(b'images', b'others')))),
-    'input of integers': edited(
-        lambda m: setattr(m.graph.input[0].type.tensor_type, 'elem_type', 7)),
-    'an output too large': edited(grown),
+        'model.onnx takes other inputs'),
+    'input of integers': (
+        edited(lambda m: setattr(m.graph.input[0].type.tensor_type, 'elem_type', 7)), UNREADABLE),
+    'an output too large': (edited(grown), 'does not run on images of (1, 3, 64, 64)'),
 }  # fmt: skip
-# what a command does not look at, or can do without
-TOLERATED = {'opset of the future'}
-
-
-def is_tolerated(what: str, how: str) -> bool:
-    # the page runs the model, not the command that writes it
-    return what in TOLERATED or (what, how) == ('an output too large', 'web')
-
-
-ARGUMENTS: dict[str, tuple[object, ...]] = {
-    'size of zero': ('model.onnx', 'images', 'out.onnx', '--size', 0, 0),
-    'negative size': ('model.onnx', 'images', 'out.onnx', '--size', -64, 64),
-    'huge size': ('model.onnx', 'images', 'out.onnx', '--size', 10**6, 10**6),
-    'no samples': ('model.onnx', 'images', 'out.onnx', '--samples', 0),
-    'unknown node': ('model.onnx', 'images', 'out.onnx', '--exclude', 'nothing'),
-    'no folder': ('model.onnx', 'nothing', 'out.onnx'),
-    'a file as the folder': ('model.onnx', 'images/a.jpg', 'out.onnx'),
-    'score of 7': ('model.onnx', 'images', 'out.onnx', '--score-thr', 7),
+# words of the refusal, and the call
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    'size of zero': ('--shape is (0, 0)', *QUANTIZE, '--shape', 0, 0),
+    'negative size': ('--shape is (-64, 64)', *QUANTIZE, '--shape', -64, 64),
+    'huge size': ('--shape is (1000000, 1000000)', *QUANTIZE, '--shape', 10**6, 10**6),
+    'no samples': ('--max-images is 0', *QUANTIZE, '--max-images', 0),
+    'unknown node': ('is called nothing', *QUANTIZE, '--exclude', 'nothing'),
+    'no folder': ('nothing is not a folder', *QUANTIZE[:2], 'nothing', 'out.onnx'),
+    'a file as the folder': (
+        'images/a.jpg is not a folder',
+        *QUANTIZE[:2],
+        'images/a.jpg',
+        'out.onnx',
+    ),
+    'score of 7': ('--score-thr is 7.0', *QUANTIZE, '--score-thr', 7),
+    'no model': ("'nothing.onnx' does not exist", 'profile', 'nothing.onnx'),
+    'no threads': ('--threads is 0', *PROFILE[:-4], '--threads', 0),
+    'no images': ("--images 'nothing'", *PROFILE, '--images', 'nothing'),
+    'a folder as the model': ("folder 'images' holds no saved model", 'profile', 'images'),
 }
-PROFILES: dict[str, tuple[object, ...]] = {
-    'no model': ('nothing.onnx',),
-    'no threads': ('model.onnx', '--threads', 0),
-    'no images': ('model.onnx', '--images', 'nothing'),
-    'a folder as the model': ('images',),
+# words of the refusal, the inputs and the options
+CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    'no image': ("'nothing.png' does not exist", 'nothing.png', {}),
+    'an array of floats': ('float64 of shape (9, 9, 3)', np.zeros((9, 9, 3)), {}),
+    'an array of gray': ('uint8 of shape (9, 9)', np.zeros((9, 9), np.uint8), {}),
+    'an array of nothing': ('(0, 9, 3)', np.zeros((0, 9, 3), np.uint8), {}),
+    'an array of channels first': ('(3, 9, 9)', np.zeros((3, 9, 9), np.uint8), {}),
+    'None': ('an input is of type NoneType', None, {}),
+    'None in a list': ('an input is of type NoneType', ['images', None], {}),
+    'a null byte': (r"'images/\x00.png' does not exist", 'images/\0.png', {}),
+    'a threshold of NaN': ('threshold is nan', 'images', dict(score_thr=np.nan)),
+    'a threshold of text': ("threshold is '0.3'", 'images', dict(score_thr='0.3')),
+    'batches of nothing': ('batch size is 0', 'images', dict(batch_size=0)),
+    'batches of half an image': ('batch size is 0.5', 'images', dict(batch_size=0.5)),
+    'pictures where a file is': ("'model.onnx' is a file", 'images', dict(out_dir='model.onnx')),
 }
-CALLS: dict[str, Callable[[Any], Any]] = {
-    'no image': lambda p: p('nothing.png'),
-    'an array of floats': lambda p: p(np.zeros((9, 9, 3))),
-    'an array of gray': lambda p: p(np.zeros((9, 9), np.uint8)),
-    'an array of nothing': lambda p: p(np.zeros((0, 9, 3), np.uint8)),
-    'an array of channels first': lambda p: p(np.zeros((3, 9, 9), np.uint8)),
-    'None': lambda p: p(None),
-    'None in a list': lambda p: p(['images', None]),
-    'a null byte': lambda p: p('images/\0.png'),
-    'a threshold of NaN': lambda p: p('images', score_thr=np.nan),
-    'a threshold of text': lambda p: p('images', score_thr='0.3'),
-    'batches of nothing': lambda p: p('images', batch_size=0),
-    'batches of half an image': lambda p: p('images', batch_size=0.5),
-    'pictures where a file is': lambda p: p('images', out_dir='model.onnx'),
-}
-
-
-def called(call: Callable[[Any], Any], folder: Path) -> None:
-    from mmeffvit import ExportedPredictor
-
-    call(ExportedPredictor('model.onnx', threads=1))

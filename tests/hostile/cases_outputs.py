@@ -4,90 +4,124 @@ import os
 import resource
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.commands import SMALL, command, needs, train
+from tests.hostile.commands import SMALL, Job, command, in_turn, needs, train
 from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World
 
-PREDICT = ('predict', 'detector.py', 'run/epoch_2.pth', 'images')
+BUILT = ('detector.py', 'run/epoch_2.pth')
+PREDICT, TEST = ('predict', *BUILT, 'images'), ('test', *BUILT, '--work-dir')
+SEGMENT = ('predict', 'segmentor.py', 'run_of_segmentor/iter_1.pth')
 READY = ('detector.py', 'segmentor.py', 'shapes', 'ade', 'images', 'run', 'found.pkl', 'found.json',
-         'model.onnx', 'backbone.pth', 'run_of_segmentor/iter_1.pth')  # fmt: skip
+         'model.onnx', 'backbone.pth', 'run_of_segmentor/iter_1.pth', 'mobile')  # fmt: skip
 VAL = 'shapes/annotations/instances_val2017.json'
 # commands by the kind of their output, which is called OUT here
 FILES: dict[str, tuple[object, ...]] = {
-    '.onnx': ('quantize', 'model.onnx', 'images', 'OUT', '--exclude', 'none', '--allow-slower'),
-    '.onnx of the export': ('export', 'detector.py', 'run/epoch_2.pth', 'OUT'),
-    '.pkl': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'w', '--out', 'OUT'),
-    '.json': (*PREDICT, '--no-pictures', '--out', 'OUT'),
-    '.safetensors': ('convert', 'backbone.pth', 'OUT'),
-    '.pth': ('convert', 'backbone.pth', 'OUT'),
-    '.json of the complexity': ('complexity', 'SwiftFormer:xs', '--json', 'OUT'),
-    '.png': ('curves', 'run', '--out', 'OUT'),
-}
-FOLDERS: dict[str, tuple[object, ...]] = {
-    'pictures': (*PREDICT, '--out-dir', 'OUT'),
-    'label maps': (
-        'predict',
-        'segmentor.py',
-        'run_of_segmentor/iter_1.pth',
-        'images',
-        '--no-pictures',
-        '--out',
-        'OUT',
-    ),
-    'work dir of a training': ('train', 'detector.py', '--no-check', '--work-dir', 'OUT'),
-    'work dir of a test': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'OUT'),
-    'shown': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'w', '--show-dir', 'OUT'),
-    'browsed': ('browse', 'detector.py', '--out-dir', 'OUT'),
-    'classes': ('per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
-    'errors': ('errors', 'found.pkl', 'OUT', '--ann', VAL),
-    'heads': ('analyze-heads', 'detector.py', 'run/epoch_2.pth', '--out', 'OUT'),
-    'attention': ('attention', 'SwiftFormer:xs', 'images/a.jpg', '--out', 'OUT'),
-    'suite': ('suite', 'detector.py', '--work-dir', 'OUT'),
-}
+    '.onnx of quantize': (
+        'quantize', 'model.onnx', 'images', 'OUT', '--exclude', 'none', '--allow-slower'),
+    '.onnx of export': ('export', *BUILT, 'OUT'),
+    '.pkl of test': (*TEST, 'w', '--out', 'OUT'),
+    '.json of predict': (*PREDICT, '--no-pictures', '--out', 'OUT'),
+    '.safetensors of convert': ('convert', 'backbone.pth', 'OUT'),
+    '.pth of convert': ('convert', 'backbone.pth', 'OUT'),
+    '.pth of prune': (
+        'prune', 'mobile/mmseg.py', 'mobile/epoch_1.pth', '--method', 'random', '--out', 'OUT'),
+    '.json of complexity': ('complexity', 'SwiftFormer:xs', '--json', 'OUT'),
+    '.json of profile': (
+        'profile', 'model.onnx', '--shape', 64, 64, '--formats', '.onnx', '--threads', 1,
+        '--seconds', 0.01, '--json', 'OUT'),
+    '.png of curves': ('curves', 'run', '--out', 'OUT'),
+}  # fmt: skip
+# and a file that it writes into the folder
+FOLDERS: dict[str, tuple[tuple[object, ...], str]] = {
+    'pictures': ((*PREDICT, '--out-dir', 'OUT'), 'a.jpg'),
+    'label maps': ((*SEGMENT, 'images', '--no-pictures', '--out', 'OUT'), 'a.png'),
+    'work dir of training': (('train', 'detector.py', '--no-check', '--work-dir', 'OUT'),
+                             'epoch_2.pth'),
+    'work dir of test': ((*TEST, 'OUT'), 'detector.py'),
+    'shown': ((*TEST, 'w', '--show-dir', 'OUT'), '000000.png'),
+    'browsed': (('browse', 'detector.py', '--num-images', 1, '--out-dir', 'OUT'), 'train_0.png'),
+    'classes': (('per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'), 'per_class.md'),
+    'errors': (('errors', 'found.pkl', 'OUT', '--ann', VAL), 'bbox/errors.md'),
+    'heads': (('analyze-heads', 'mobile/mmseg.py', 'mobile/epoch_1.pth', '--no-ablation',
+               '--out-dir', 'OUT'), 'heads.json'),
+    'attention': (('attention', 'SwiftFormer:xs', 'images/a.jpg', '--out-dir', 'OUT'), 'a.npz'),
+    'suite': (('suite', 'detector.py', '--work-dir', 'OUT'), 'suite.json'),
+    'page': (('web', 'model.onnx', 'OUT'), 'index.html'),
+}  # fmt: skip
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     ready = needs(world, *READY)
-
-    def prepare(make: Callable[[Path], Any], name: str, folder: Path) -> None:
-        ready(folder)
-        make(folder / name)
-
-    for number, (kind, arguments) in enumerate(FILES.items()):
-        suffix = kind.split()[0]
-        places = {**PLACES, 'a folder': Path.mkdir, 'a folder of photographs': photographs}
-        for place, (what, make) in enumerate(places.items()):
-            if more == 1 and (number + place) % 3:
-                continue
-            name = f'closed/out{suffix}' if 'closed' in what else f'out{suffix}'
-            name = f'out{suffix}/out{suffix}' if 'below' in what else name
-            yield Case('outputs', f'{kind}: {what}', with_output(arguments, name),
-                       partial(prepare, make, name), expect='reject')  # fmt: skip
-        yield Case('outputs', f'{kind}: another ending', with_output(arguments, 'out.xyz'), ready,
-                   expect='either' if 'complexity' in kind else 'reject')  # fmt: skip
-        if 'convert' not in arguments and 'export' not in arguments:  # which takes long
-            yield Case('outputs', f'{kind}: a file to replace',
-                       with_output(arguments, f'o{suffix}'),
-                       partial(prepare, lambda path: path.write_text('old'), f'o{suffix}'),
-                       expect='work', writes=(f'o{suffix}',))  # fmt: skip
-    for number, (kind, arguments) in enumerate(FOLDERS.items()):
-        for place, (what, make) in enumerate({**PLACES, 'a file': photograph}.items()):
-            if more == 1 and (number + place) % 2:
-                continue
-            name = 'closed/out' if 'closed' in what else 'out/out' if 'below' in what else 'out'
-            yield Case('outputs', f'{kind}: {what}', with_output(arguments, name),
-                       partial(prepare, make, name))  # fmt: skip
-    for what, arguments in OVER.items():
-        yield Case('outputs', what, command(*arguments), ready,
-                   expect='either' if 'beside' in what else 'reject')  # fmt: skip
-    yield from full_disk_cases(ready, more)
+    case = partial(Case, 'outputs', by_parser=True)  # which checks outputs before any work
+    yield case('.json of complexity', 'bad', command('complexity', 'SwiftFormer:xs', '--json', 'x'),
+               in_turn(ready, lambda folder: (folder / 'x').mkdir()),
+               says=("output 'x' is a folder",), is_control=True)  # fmt: skip
+    for kind, arguments in FILES.items():
+        yield from file_cases(case, kind, arguments, ready)
+    for kind, (arguments, made) in FOLDERS.items():
+        yield from folder_cases(case, kind, arguments, made, ready)
+    for what, (word, *arguments) in OVER.items():
+        yield case(in_command(arguments), what, command(*arguments), ready, says=(word,))
     yield from run_cases(ready)
+
+
+def in_command(arguments: Any) -> str:
+    """The door of a call."""
+    doors = {call[0]: kind for kind, (call, _) in FOLDERS.items()}
+    doors |= {call[0]: kind for kind, call in FILES.items()}
+    return 'label maps' if 'segmentor.py' in arguments else doors[arguments[0]]
+
+
+def file_cases(case: Any, kind: str, arguments: Any, ready: Job) -> Iterator[Case]:
+    suffix = kind.split()[0]
+    out = f'out{suffix}'
+    job = with_output(arguments, out)
+    yield case(kind, 'good', job, ready, 'work', makes=(out,), is_control=True)
+    for what, make in {
+        **PLACES,
+        'a folder': Path.mkdir,
+        'a folder of photographs': photographs,
+    }.items():
+        name = f'closed/{out}' if 'closed' in what else f'{out}/{out}' if 'below' in what else out
+        yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
+                   says=(f"'{name}'",))  # fmt: skip
+    if 'complexity' not in kind:
+        yield case(kind, 'another ending', with_output(arguments, 'out.xyz'), ready,
+                   says=('.xyz',))  # fmt: skip
+    if 'convert' not in arguments:
+        yield case(kind, 'a file to replace', job, in_turn(ready, at(out, photograph)), 'work',
+                   makes=(out,), writes=(out,))  # fmt: skip
+    for what, link in LINKS.items():
+        yield case(kind, what, job, in_turn(ready, at(out, link)), 'either', says=(out,),
+                   writes=(out,))  # fmt: skip
+    yield case(kind, 'full disk', full_disk(out, job), ready, says=('File too large',))
+
+
+def folder_cases(case: Any, kind: str, arguments: Any, made: str, ready: Job) -> Iterator[Case]:
+    job = with_output(arguments, 'out')
+    yield case(kind, 'good', job, ready, 'work', makes=(f'out/{made}',), is_control=True)
+    for what, make in {**PLACES, 'a file': photograph}.items():
+        name = 'closed/out' if 'closed' in what else 'out/out' if 'below' in what else 'out'
+        yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
+                   says=(f"'{name}'",))  # fmt: skip
+    made = f'out/{made}'
+    above = at(made, lambda path: path.parent.mkdir(parents=True))
+    for what, link in LINKS.items():
+        yield case(kind, f'{what} inside', job, in_turn(ready, above, at(made, link)), 'either',
+                   says=('out',), writes=(made,))  # fmt: skip
+    yield case(kind, 'full disk', full_disk('out', job), ready, says=('File too large',),
+               codes=(1, 2) if kind == 'suite' else (2,))  # fmt: skip
+
+
+def at(name: str, make: Callable[[Path], Any]) -> Job:
+    return lambda folder: make(folder / name)
 
 
 def with_output(arguments: tuple[object, ...], name: str) -> Callable[[Path], None]:
@@ -118,49 +152,61 @@ PLACES: dict[str, Callable[[Path], Any]] = {
     'a loop of links': lambda path: path.symlink_to(path.name),
     'a device': lambda path: path.symlink_to('/dev/full'),
 }
-# outputs that would take the place of inputs
-OVER: dict[str, tuple[object, ...]] = {
-    'quantize into the images': ('quantize', 'model.onnx', 'images', 'images'),
-    'quantize over the model': ('quantize', 'model.onnx', 'images', 'model.onnx'),
-    'quantize over an image': ('quantize', 'model.onnx', 'images', 'images/a.jpg'),
-    'pictures over the images': (*PREDICT, '--out-dir', 'images'),
+
+
+def other_file(path: Path) -> Path:
+    """A file beside the output, which is not to be written."""
+    other = path.with_name('only_copy.jpg')
+    photograph(other)
+    return other
+
+
+# the name of the output may be replaced; the file that it leads to must not change
+LINKS: dict[str, Callable[[Path], Any]] = {
+    'a symbolic link': lambda path: path.symlink_to(other_file(path).name),
+    'a hard link': lambda path: path.hardlink_to(other_file(path)),
+}
+# outputs that would take the place of inputs: words of the refusal, and the call
+OVER: dict[str, tuple[Any, ...]] = {
+    'quantize into the images': ("'images' is a folder", 'quantize', 'model.onnx', 'images',
+                                 'images'),
+    'quantize over the model': ("'model.onnx' is the float file", 'quantize', 'model.onnx',
+                                'images', 'model.onnx'),
+    'quantize over an image': ("'images/a.jpg' must end", 'quantize', 'model.onnx', 'images',
+                               'images/a.jpg'),
+    'pictures over the images': ('would overwrite images/', *PREDICT, '--out-dir', 'images'),
     'picture over its image': (
-        'predict', 'detector.py', 'run/epoch_2.pth', 'images/a.jpg', '--out-dir', 'images'),
+        'would overwrite images/a.jpg', *PREDICT[:3], 'images/a.jpg', '--out-dir', 'images'),
     'label maps over the images': (
-        'predict', 'segmentor.py', 'run_of_segmentor/iter_1.pth', 'images', '--no-pictures',
-        '--out', 'images'),
+        'would overwrite images/', *SEGMENT, 'images', '--no-pictures', '--out', 'images'),
     'pictures and label maps in one folder': (
-        'predict', 'segmentor.py', 'run_of_segmentor/iter_1.pth', 'shapes/val2017',
-        '--out-dir', 'both', '--out', 'both'),
-    'convert over its source': ('convert', 'backbone.pth', 'backbone.pth'),
-    'results over the annotations': (*PREDICT, '--no-pictures', '--out', 'images'),
-    'generated data over others': ('demo', '--out', 'images/a.jpg'),
-    'classes beside the results': ('per-class', 'detector.py', 'found.pkl'),
-    'a folder named as results': (*PREDICT, '--no-pictures', '--out', 'shapes'),
+        'would overwrite', *SEGMENT, 'shapes/val2017', '--out-dir', 'both', '--out', 'both'),
+    'convert over its source': ("'backbone.pth' exists", 'convert', 'backbone.pth',
+                                'backbone.pth'),
+    'results over the annotations': (
+        "--out is 'images'", *PREDICT, '--no-pictures', '--out', 'images'),
+    'generated data over others': ("'images/a.jpg' is a file", 'train', 'detector.py',
+                                   '--work-dir', 'images/a.jpg'),
+    'a folder named as results': ("--out is 'shapes'", *PREDICT, '--no-pictures', '--out',
+                                  'shapes'),
 }  # fmt: skip
 
 
-def small_disk(size: int, job: Callable[[Path], None]) -> Callable[[Path], None]:
-    """No file can be longer than ``size`` bytes: writing fails as on a disk that is full."""
+def full_disk(name: str, job: Job) -> Job:
+    """From the first write to the output on, no file of the process can grow."""
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        writes = event == 'os.mkdir' or (event == 'open' and arguments[2] & os.O_ACCMODE)
+        if writes and name in str(arguments[0]):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
 
     def run(folder: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        sys.addaudithook(hook)
         job(folder)
 
     return run
-
-
-def full_disk_cases(ready: Callable[[Path], None], more: int) -> Iterator[Case]:
-    for kind, arguments in {**FILES, **FOLDERS}.items():
-        if more == 1 and (kind in ('.onnx of the export', 'shown') or 'work dir' in kind):
-            continue
-        name = f'out{kind.split()[0]}' if kind in FILES else 'out'
-        size = 0 if kind in ('label maps', 'browsed', 'work dir of a test') else 60
-        yield Case('outputs', f'{kind}: full disk', small_disk(size, with_output(arguments, name)),
-                   ready, expect='either' if kind == 'work dir of a test' else 'reject',
-                   codes=(1, 2) if kind == 'suite' else (2,))  # fmt: skip
-    yield Case('outputs', 'checkpoint: full disk', small_disk(50_000, train(*SMALL)), ready)
 
 
 def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
@@ -172,17 +218,20 @@ def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
         for name in ('epoch_9.txt', 'notes.partial', '.partial', 'detector.py', 'thesis.pth'):
             photograph(folder / 'work' / name)
 
-    yield Case('outputs', 'a work dir with files of others', train(*SMALL), others, expect='work',
-               writes=('work/detector.py',))  # fmt: skip
+    case = partial(Case, 'outputs', 'train')
+    yield case('good', train(*SMALL), ready, 'work', makes=('work/epoch_1.pth',), is_control=True)
+    yield case('a work dir with files of others', train(*SMALL), others, 'work',
+               makes=('work/epoch_1.pth',), writes=('work/detector.py',))  # fmt: skip
+    yield case('checkpoint: full disk', full_disk('epoch_1.pth', train(*SMALL)), ready,
+               says=('File too large',))  # fmt: skip
 
     def killed(folder: Path) -> None:
         ready(folder)
         shutil.copytree(folder / 'run', folder / 'work')
         (folder / 'work' / '.epoch_3.pth.0a1b2c3d.mmeffvit-partial').mkdir()
 
-    own = ('work',)
-    yield Case('outputs', 'what a killed run left', train(arguments=('--resume',)), killed,
-               expect='work', writes=own)  # fmt: skip
+    yield case('what a killed run left', train(arguments=('--resume',)), killed, 'work',
+               says=('resumed work/epoch_2.pth',), writes=('work',))  # fmt: skip
 
     def in_use(folder: Path) -> None:
         from mmeffvit.utils.files import locked
@@ -200,7 +249,7 @@ def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
         finally:
             os.kill(holder, signal.SIGKILL)
 
-    yield Case('outputs', 'a work dir in use', in_use, ready, says=('the first run',))
+    yield case('a work dir in use', in_use, ready, says=('work is in use by the first run',))
 
     def two_writers(folder: Path) -> None:
         from mmeffvit.utils.files import write_file
@@ -214,4 +263,5 @@ def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
             os._exit(0)
         os.waitpid(other, 0)
 
-    yield Case('outputs', 'two writers of one file', two_writers, expect='work')
+    yield Case('outputs', 'write_file', 'two writers of one file', two_writers, expect='work',
+               makes=('suite.json',), is_control=True)  # fmt: skip

@@ -7,52 +7,49 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.commands import command, needs
+from tests.hostile.cases_pickles import PREDICTIONS
+from tests.hostile.commands import Door, command, controls, in_each, in_turn, needs
 from tests.hostile.damage import damaged, mutate_json
 from tests.hostile.judge import Case
-from tests.hostile.pickles import BODIES, FORMATS, write_others
 from tests.hostile.world import World, dice
 
-VAL = 'shapes/annotations/instances_val2017.json'
+GROUP = 'results'
 READY = ('detector.py', 'shapes', 'run', 'found.pkl', 'found.json', 'found.images.json')
-USERS: dict[str, Callable[[str], Callable[[Path], None]]] = {
-    'errors': lambda name: command('errors', name, 'errors', '--ann', VAL),
-    'per-class': lambda name: command('per-class', 'detector.py', name, '--out-dir', 'classes'),
+DOORS = {how: PREDICTIONS[how] for how in ('errors', 'per-class')}
+OTHERS = {
+    'curves': Door(lambda _: command('curves', 'run'), makes=('run/curves.png',)),
+    'suite': Door(
+        lambda _: command('suite', 'detector.py', '--work-dir', 'suite'),
+        makes=('suite/suite.json',),
+    ),
 }
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     ready = needs(world, *READY)
-
-    def prepare(make: Callable[[Path], Any], folder: Path) -> None:
-        ready(folder)
-        make(folder)
-
-    for how, job in USERS.items():
-        for name in ('found.pkl', 'found.json'):
-            yield Case('results', f'good {name}, {how}', job(name), ready, expect='work')
-    for number, (what, (name, make)) in enumerate(FILES.items()):
-        for how in list(USERS) if more > 1 else [list(USERS)[number % 2]]:
-            yield Case('results', f'{what}, {how}', USERS[how](name), partial(prepare, make),
+    yield from controls(GROUP, {**DOORS, **OTHERS}, 'found.pkl', world, *READY[:3], *READY[4:])
+    yield Case(GROUP, 'errors', 'bad', DOORS['errors'].call('none.pkl'), ready,
+               says=("'none.pkl' does not exist",), is_control=True)  # fmt: skip
+    for how, door in DOORS.items():
+        yield Case(GROUP, how, 'good found.json', door.call('found.json'), ready, 'work',
+                   makes=door.makes)  # fmt: skip
+        for what, (name, make, word) in FILES.items():
+            yield Case(GROUP, how, what, door.call(name), in_turn(ready, make), says=(word,),
                        expect='either' if what in TOLERATED else 'reject')  # fmt: skip
-    for number, (what, body) in enumerate(BODIES.items()):
-        if more > 1 or number % 8 == 0:
-            make = partial(payload, body)
-            yield Case('results', f'{what} in predictions', USERS['per-class']('found.pkl'),
-                       partial(prepare, make))  # fmt: skip
-    for what, content in LOGS.items():
-        make = partial(log, content)
-        yield Case('results', f'log: {what}', command('curves', 'run'),
-                   partial(prepare, make), expect='either', writes=('run/curves.png',))  # fmt: skip
+    for what, (content, word) in LOGS.items():
+        yield Case(GROUP, 'curves', f'log: {what}', OTHERS['curves'].call(''),
+                   in_turn(ready, partial(log, content)), 'reject' if word else 'work',
+                   says=(word,) if word else (), makes=('run/curves.png',),
+                   writes=('run/curves.png',))  # fmt: skip
     for what, content in TABLES.items():
 
         def table(folder: Path, content: bytes = content) -> None:
             (folder / 'suite').mkdir()
             (folder / 'suite/suite.json').write_bytes(content)
 
-        yield Case('results', f'suite: {what}',
-                   command('suite', 'detector.py', '--work-dir', 'suite', '--test-only'),
-                   partial(prepare, table), codes=(1, 2), writes=('suite',))  # fmt: skip
+        yield Case(GROUP, 'suite', f'table: {what}', OTHERS['suite'].call(''),
+                   in_turn(ready, table), says=('suite/suite.json is not a results table',),
+                   writes=('suite',))  # fmt: skip
     for number in range(6 * more):
 
         def change(folder: Path, number: int = number) -> None:
@@ -63,14 +60,9 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             path = folder / 'found.pkl'
             path.write_bytes(damaged(path.read_bytes(), rolled))
 
-        name = ('found.json', 'found.pkl')[number % 2]
-        yield Case('results', f'random {number}', list(USERS.values())[number // 2 % 2](name),
-                   partial(prepare, change), expect='either')  # fmt: skip
-
-
-def payload(body: bytes, folder: Path) -> None:
-    write_others(folder)
-    (folder / 'found.pkl').write_bytes(FORMATS['pickle'](body))
+        name, how = in_each(('found.json', 'found.pkl'), number), in_each(DOORS, number // 2)
+        yield Case(GROUP, how, f'random {number}', DOORS[how].call(name), in_turn(ready, change),
+                   'either', says=(name,))  # fmt: skip
 
 
 def log(content: bytes, folder: Path) -> None:
@@ -78,24 +70,27 @@ def log(content: bytes, folder: Path) -> None:
         path.write_bytes(content)
 
 
-def results(content: Any) -> tuple[str, Callable[[Path], Any]]:
+def results(content: Any, word: str = 'found.json') -> tuple[str, Callable[[Path], Any], str]:
     text = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return 'found.json', lambda folder: (folder / 'found.json').write_bytes(text)
+    return 'found.json', lambda folder: (folder / 'found.json').write_bytes(text), word
 
 
 def detection(**values: Any) -> dict[str, Any]:
     return dict(dict(image_id=0, category_id=1, bbox=[1, 1, 9, 9], score=0.5), **values)
 
 
-FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    'missing': ('nothing.pkl', lambda f: None),
-    'another type': ('found.txt', lambda f: (f / 'found.txt').write_text('x')),
-    'a folder': ('run', lambda f: None),
-    'a pipe': ('x.json', lambda f: os.mkfifo(f / 'x.json')),
-    'a pipe of predictions': ('x.pkl', lambda f: os.mkfifo(f / 'x.pkl')),
-    'a device': ('x.json', lambda f: (f / 'x.json').symlink_to('/dev/zero')),
-    'a device of predictions': ('x.pkl', lambda f: (f / 'x.pkl').symlink_to('/dev/zero')),
-    'closed': ('found.json', lambda f: (f / 'found.json').chmod(0)),
+FILES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
+    'another type': ('found.txt', lambda f: (f / 'found.txt').write_text('x'), 'found.txt'),
+    'a folder': ('run', lambda f: None, 'run'),
+    'a pipe': ('x.json', lambda f: os.mkfifo(f / 'x.json'), "'x.json' is not a regular file"),
+    'a pipe of predictions': (
+        'x.pkl', lambda f: os.mkfifo(f / 'x.pkl'), "'x.pkl' is not a regular file"),
+    'a device': (
+        'x.json', lambda f: (f / 'x.json').symlink_to('/dev/zero'),
+        "'x.json' is not a regular file"),
+    'a device of predictions': (
+        'x.pkl', lambda f: (f / 'x.pkl').symlink_to('/dev/zero'), "'x.pkl' is not a regular file"),
+    'closed': ('found.json', lambda f: (f / 'found.json').chmod(0), "'found.json' cannot be read"),
     'no JSON': results(b'[{'),
     'deep': results(b'[' * 200_000),
     'a number': results(5),
@@ -112,7 +107,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     'box of three': results([detection(bbox=[1, 2, 3])]),
     'box of texts': results([detection(bbox=['a'] * 4)]),
     'box of 1e308': results([detection(bbox=[1e308] * 4)]),
-    'no box': results([{'image_id': 0, 'category_id': 1, 'score': 0.5}]),
+    'no box': results([{'image_id': 0, 'category_id': 1, 'score': 0.5}], 'bbox'),
     'mask of a huge size': results(
         [detection(segmentation=dict(size=[10**6, 10**6], counts='0'))]),
     'mask of odd code': results([detection(segmentation=dict(size=[64, 64], counts='\x7f' * 99))]),
@@ -122,17 +117,20 @@ TOLERATED = {
     'nothing', 'no box', 'box of 1e308', 'mask of a huge size', 'mask of odd code',
     'mask of a polygon', 'score is huge',
 }  # fmt: skip
-LOGS: dict[str, bytes] = {
-    'empty': b'',
-    'cut': b'{"loss": 1.0, "lr": 0.1, "step": 1}\n{"loss": 0.',
-    'no JSON': b'loss 1.0\n',
-    'deep': b'[' * 200_000 + b'\n',
-    'numbers': b'1\n2\n',
-    'no text': b'\xff\xfe\n',
-    'NaN': b'{"loss": NaN, "lr": 0.1, "step": 1}\n{"loss": Infinity, "lr": 0.1, "step": 2}\n',
-    'texts': b'{"loss": "a", "lr": [], "step": {}}\n',
-    'huge': b'{"loss": 1e400, "lr": 1e308, "step": 1' + b'0' * 30 + b'}\n',
-}
+NO_SCALARS = 'no scalars in run/'
+# words of the refusal; none where there is a line that can be drawn
+LOGS: dict[str, tuple[bytes, str]] = {
+    'empty': (b'', NO_SCALARS),
+    'cut': (b'{"loss": 1.0, "lr": 0.1, "step": 1}\n{"loss": 0.', ''),
+    'no JSON': (b'loss 1.0\n', NO_SCALARS),
+    'deep': (b'[' * 200_000 + b'\n', NO_SCALARS),
+    'numbers': (b'1\n2\n', NO_SCALARS),
+    'no text': (b'\xff\xfe\n', NO_SCALARS),
+    'NaN': (
+        b'{"loss": NaN, "lr": 0.1, "step": 1}\n{"loss": Infinity, "lr": 0.1, "step": 2}\n', ''),
+    'texts': (b'{"loss": "a", "lr": [], "step": {}}\n', NO_SCALARS),
+    'huge': (b'{"loss": 1e400, "lr": 1e308, "step": 1' + b'0' * 30 + b'}\n', NO_SCALARS),
+}  # fmt: skip
 ROW = dict(config='detector.py', status='done')
 TABLES: dict[str, bytes] = {
     'empty': b'',

@@ -12,8 +12,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.hostile.commands import needs
-from tests.hostile.judge import Case, Silent
+from tests.data.sets import write_yolo
+from tests.hostile.commands import command, needs
+from tests.hostile.judge import Case, Silent, snapshot
 from tests.hostile.world import World, dice
 
 # what a run prints, or seconds after its start
@@ -39,10 +40,14 @@ LIMIT = 200  # seconds
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     ready = needs(world, 'detector.py', 'shapes', 'run/epoch_2.pth', 'images')
-    case = partial(Case, 'signals', prepare=ready, expect='work')
+    case = partial(Case, 'signals', 'a command', prepare=ready, expect='work')
     for stage, when in STAGES.items():
         for name, number in NUMBERS.items():
-            yield case(f'{name} {stage}', interrupt(forked(TRAIN), when, number))
+            is_control = stage == 'in training' and name == 'Ctrl-C'
+            yield case(f'{name} {stage}', interrupt(forked(TRAIN), when, number),
+                       says=('interrupted',), is_control=is_control)  # fmt: skip
+    yield Case('signals', 'a command', 'bad', interrupt(forked(('check', 'none.py')), 9.0, 2),
+               ready, says=("config 'none.py' does not exist",), is_control=True)  # fmt: skip
     for index in range(10 * (more - 1)):
         delay = dice('signals', seed, index).uniform(0, 4)
         number = signal.SIGINT if index % 2 else signal.SIGTERM
@@ -51,18 +56,20 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         )
     for what, arguments in OTHERS.items():
         for delay in (0.3, 1.0):
-            job = interrupt(forked(arguments), delay, signal.SIGINT, may_end=True)
-            yield case(f'{what} after {delay} s', job)
-    for delay in (0.8, 1.5, 2.5, 4.0)[:: 1 if more > 1 else 2]:  # real time, of a busy machine
-        job = interrupt(started(('check', 'detector.py')), delay, signal.SIGINT, may_end=True)
+            job = interrupt(forked(arguments), delay, signal.SIGINT, is_short=True)
+            yield case(f'{what} after {delay} s', job, says=('interrupted',))
+    for delay in (0.8, 1.5, 2.5, 4.0):  # real time, of a busy machine
+        job = interrupt(started(('check', 'detector.py')), delay, signal.SIGINT, is_short=True)
         yield case(f'imports after {delay} s', job)
-    if more > 1:
-        in_two = (*TRAIN[:2], '--processes', '2', *TRAIN[2:])
-        for name, number in NUMBERS.items():
-            for stage in ('in training', 'while a checkpoint is written'):
-                job = interrupt(started(in_two), STAGES[stage], number)
-                yield case(f'{name} {stage} of two processes', job)
-    yield case('a second run while the first one trains', second_run)
+    in_two = (*TRAIN[:2], '--processes', '2', *TRAIN[2:])
+    for name, number in NUMBERS.items():
+        for stage in ('in training', 'while a checkpoint is written'):
+            job = interrupt(started(in_two), STAGES[stage], number)
+            yield case(f'{name} {stage} of two processes', job)
+    yield Case('signals', 'train', 'good', command(*TRAIN[:-2], 'train_cfg.max_epochs=1'), ready,
+               'work', makes=('work/epoch_1.pth',), is_control=True)  # fmt: skip
+    yield Case('signals', 'train', 'a second run while the first one trains', second_run, ready,
+               'work')  # fmt: skip
 
 
 def forked(arguments: tuple[str, ...]) -> Callable[[Path], int]:
@@ -107,7 +114,7 @@ def started(arguments: tuple[str, ...]) -> Callable[[Path], int]:
 
 
 def interrupt(
-    start: Callable[[Path], int], when: str | float, number: int, *, may_end: bool = False
+    start: Callable[[Path], int], when: str | float, number: int, *, is_short: bool = False
 ) -> Callable[[Path], None]:
     """Send a signal to a command, and look at its end.
 
@@ -115,23 +122,25 @@ def interrupt(
         start: Starts the command with its output in a file, and returns its process.
         when: A pattern of its output, or seconds after its start.
         number: The signal; SIGINT goes to the whole group, as from a terminal.
-        may_end: The command may end before.
+        is_short: The command may end before; it is started again, for half of the time.
     """
 
     def job(folder: Path) -> None:
-        output = folder / 'output.txt'
+        output, after = folder / 'output.txt', when
         pid = start(output)
         begin = time.monotonic()
-        while not has_come(when, output, time.monotonic() - begin):
+        while not has_come(after, output, time.monotonic() - begin):
             done, status = os.waitpid(pid, os.WNOHANG)
-            if done and may_end and os.waitstatus_to_exitcode(status) == 0:
-                return
-            if done or time.monotonic() - begin > LIMIT:
-                raise Silent(f'it ended before the signal:\n{output.read_text()[-2000:]}')
+            if done and is_short and not status:
+                pid, after, begin = start(output), after / 2, time.monotonic()
+            elif done or time.monotonic() - begin > LIMIT:
+                lines = [line for line in output.read_text().splitlines() if 'error' in line]
+                print(*lines[-1:] or ['error: it ended before the signal'])
+                raise SystemExit(2)
             time.sleep(0.01)
         (os.killpg if number == signal.SIGINT else os.kill)(pid, number)
         _, status = os.waitpid(pid, 0)
-        look_at(os.waitstatus_to_exitcode(status), number, output, may_end=may_end)
+        look_at(os.waitstatus_to_exitcode(status), number, output)
         check_saved(folder / 'work')
 
     return job
@@ -143,13 +152,12 @@ def has_come(when: str | float, output: Path, seconds: float) -> bool:
     return output.is_file() and re.search(when, output.read_text()) is not None
 
 
-def look_at(code: int, number: int, output: Path, *, may_end: bool) -> None:
+def look_at(code: int, number: int, output: Path) -> None:
     text = output.read_text()
-    if may_end and code == 0:
-        return
     lines = [line for line in text.splitlines() if line.startswith('interrupted')]
     if code != 128 + number or len(lines) != 1 or 'Traceback' in text:
         raise Silent(f'exit code {code} after signal {number}:\n{text[-3000:]}')
+    print(lines[0])
 
 
 def check_saved(work_dir: Path) -> None:
@@ -164,9 +172,6 @@ def check_saved(work_dir: Path) -> None:
 
 def second_run(folder: Path) -> None:
     """Training on data in a work dir in use changes nothing in it."""
-    from tests.data.sets import write_yolo
-    from tests.hostile.judge import snapshot
-
     write_yolo(folder / 'bolts', 4, 2)
     (folder / 'busy').mkdir()
     first = forked(('train', 'bolts', '--work-dir', 'busy', '--weights', 'none', '--batch', '2'))

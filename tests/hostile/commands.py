@@ -1,16 +1,21 @@
-"""The commands and functions that hostile inputs are given to, in the folder of a case."""
+"""The commands and functions that hostile inputs are given to, in the folder of a case.
 
-from collections.abc import Callable
+They are found at the top of the package, or imported here and in the judge: nowhere else.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.judge import Silent
+from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World
 
+Job = Callable[[Path], Any]
 SMALL = ('train_cfg.max_epochs=1',)
 
 
-def command(name: str, *arguments: object) -> Callable[[Path], None]:
+def command(name: str, *arguments: object) -> Job:
     """``mmeffvit NAME ARGUMENTS``."""
 
     def job(folder: Path) -> None:
@@ -21,70 +26,133 @@ def command(name: str, *arguments: object) -> Callable[[Path], None]:
     return job
 
 
-def train(*options: str, config: str = 'detector.py', arguments: tuple[object, ...] = ()) -> Any:
+def train(*options: str, config: str = 'detector.py', arguments: tuple[object, ...] = ()) -> Job:
     more = ['--cfg-options', *options] if options else []
     return command('train', config, '--no-check', '--work-dir', 'work', *arguments, *more)
 
 
-def open_as_ours(name: str) -> Callable[[Path], None]:
+def read_content(path: str | Path) -> Any:
+    from mmeffvit.models.checkpoints.read import read_content
+
+    return read_content(path)
+
+
+def open_checkpoint(name: str) -> Job:
     def job(folder: Path) -> None:
         from mmeffvit.models.checkpoints import open_checkpoint
 
-        open_checkpoint(name)
+        print(len(open_checkpoint(name).weights), 'tensors')
 
     return job
 
 
-def read_as_mmengine(name: str) -> Callable[[Path], None]:
+def read_as_mmengine(name: str) -> Job:
     def job(folder: Path) -> None:
         from mmengine.runner.checkpoint import CheckpointLoader
 
-        CheckpointLoader.load_checkpoint(name, map_location='cpu')
+        print(type(CheckpointLoader.load_checkpoint(name, map_location='cpu')), 'is loaded')
 
     return job
 
 
-def read_predictions(name: str) -> Callable[[Path], None]:
+def read_predictions(name: str) -> Job:
     def job(folder: Path) -> None:
         from mmeffvit.models.checkpoints.safe_globals import read_pickle
 
-        read_pickle(name)
+        print(type(read_pickle(name)), 'is loaded')
 
     return job
 
 
-def initialize(name: str) -> Callable[[Path], None]:
+def initialize(name: str) -> Job:
     """A backbone of ours with ``init_cfg``."""
 
     def job(folder: Path) -> None:
-        from mmeffvit.registry import MODELS
+        from mmengine.registry import MODELS
 
         init_cfg = dict(type='Pretrained', checkpoint=name)
         MODELS.build(dict(type='mmeffvit.SwiftFormer', arch='xs', init_cfg=init_cfg)).init_weights()
+        print('initialized')
 
     return job
 
 
+def predict_exported(name: str, *inputs: Any, **options: Any) -> Job:
+    """``ExportedPredictor`` with one thread, by default on ``images``."""
+
+    def job(folder: Path) -> None:
+        from mmeffvit import ExportedPredictor
+
+        predictor = ExportedPredictor(name, threads=1)
+        predictor(*(inputs or ('images',)), **{'out_dir': 'pictures', **options})
+
+    return job
+
+
+@dataclass(frozen=True)
+class Door:
+    """A way to a reader, and what shows that it has let a good input in.
+
+    Args:
+        call: Makes the job that opens a file of a name.
+        says: Words that it then prints.
+        makes: Files that it then writes.
+    """
+
+    call: Callable[[str], Job]
+    says: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+
+
 # how a checkpoint is opened: cheap ones, which need no model, and all that lead a user to one
-READERS: dict[str, Callable[[str], Callable[[Path], Any]]] = {
-    'open_checkpoint': open_as_ours,
-    'mmengine': read_as_mmengine,
+READERS = {
+    'open_checkpoint': Door(open_checkpoint, says=('tensors',)),
+    'mmengine': Door(read_as_mmengine, says=('is loaded',)),
 }
-LOADERS: dict[str, Callable[[str], Callable[[Path], Any]]] = {
+LOADERS = {
     **READERS,
-    'convert': lambda name: command('convert', name, '--dry-run'),
-    'init_cfg': initialize,
-    'test': lambda name: command('test', 'detector.py', name, '--work-dir', 'work'),
-    'predict': lambda name: command(
-        'predict', 'detector.py', name, 'images/a.jpg', '--out-dir', 'pictures'
+    'convert': Door(lambda name: command('convert', name, '--dry-run'), says=('kept: 298',)),
+    'init_cfg': Door(initialize, says=('initialized',)),
+    'test': Door(
+        lambda name: command('test', 'detector.py', name, '--work-dir', 'work'), says=('box AP',)
     ),
-    'export': lambda name: command('export', 'detector.py', name, 'out.onnx'),
-    'load_from': lambda name: train(f'load_from={name}', *SMALL),
-    'resume': lambda name: train(arguments=('--resume', name)),
+    'predict': Door(
+        lambda name: command(
+            'predict', 'detector.py', name, 'images/a.jpg', '--out-dir', 'pictures'
+        ),
+        makes=('pictures/a.jpg',),
+    ),
+    'export': Door(
+        lambda name: command('export', 'detector.py', name, 'out.onnx'), makes=('out.onnx',)
+    ),
+    'load_from': Door(lambda name: train(f'load_from={name}', *SMALL), makes=('work/epoch_1.pth',)),
+    'resume': Door(lambda name: train(arguments=('--resume', name)), makes=('work/epoch_2.pth',)),
 }
 
 
-def needs(world: World, *names: str) -> Callable[[Path], None]:
+def good_checkpoint(how: str) -> str:
+    """The file of the world that a door of :data:`LOADERS` takes."""
+    return 'backbone.pth' if how in ('convert', 'init_cfg') else 'run/epoch_1.pth'
+
+
+def controls(
+    group: str, doors: Mapping[str, Door], name: str, world: World, *needed: str
+) -> Iterator[Case]:
+    """A good file of the world, which every door must accept."""
+    for how, door in doors.items():
+        yield Case(group, how, 'good', door.call(name), needs(world, name, *needed), 'work',
+                   door.says, door.makes, is_control=True)  # fmt: skip
+
+
+def in_turn(*steps: Callable[[Path], Any]) -> Job:
+    def run(folder: Path) -> None:
+        for step in steps:
+            step(folder)
+
+    return run
+
+
+def needs(world: World, *names: str) -> Job:
     """Copies of files and folders of the world."""
 
     def prepare(folder: Path) -> None:
@@ -94,12 +162,11 @@ def needs(world: World, *names: str) -> Callable[[Path], None]:
     return prepare
 
 
-def put(name: str, content: bytes | Callable[[], bytes], *inside: Any) -> Callable[[Path], None]:
-    """Prepare a folder: a file, and what else ``inside`` puts there."""
+def put(name: str, content: bytes | Callable[[], bytes], *before: Job) -> Job:
+    """A file, after what else is put into the folder."""
 
     def prepare(folder: Path) -> None:
-        for each in inside:
-            each(folder)
+        in_turn(*before)(folder)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content())
 
     return prepare
@@ -119,3 +186,14 @@ def same_tensors(read: Callable[[], Any], expected: Any) -> None:
     for key, value in expected.items():
         if tensors[key].dtype != value.dtype or not torch.equal(tensors[key], value):
             raise Silent(f'another tensor: {key}')
+
+
+def in_each(names: Iterable[str], number: int) -> str:
+    """One of the names in turn."""
+    names = list(names)
+    return names[number % len(names)]
+
+
+def spelled(name: str) -> str:
+    """The beginning of a name as messages spell it."""
+    return name[:80].encode('unicode_escape').decode()

@@ -1,9 +1,12 @@
-"""Damage to bytes, to the lists of archives and to JSON."""
+"""Damage to bytes, to the lists of archives and to JSON, and images that are programs."""
 
 import random
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from tests.hostile.judge import CANARY, PROGRAMS
 
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1e308, float('nan'), 2**63, 10**400, '', 'x', '../../x', '\x00', '\x1b[2J',
@@ -115,3 +118,25 @@ def with_bits(content: bytes, offset: int, value: int) -> bytes:
         struct.pack_into('<H', changed, start + offset, value)
         start += 4
     return bytes(changed)
+
+
+POSTSCRIPT = (
+    b'%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n%%EndComments\n'
+    b'(canary) (w) file closefile showpage\n%%EOF\n'
+)
+
+
+def postscript(name: str) -> Callable[[Path], None]:
+    """A program for Ghostscript, named as an image."""
+
+    def prepare(folder: Path) -> None:
+        (folder / name).write_bytes(POSTSCRIPT)
+
+    return prepare
+
+
+def install_ghostscript(folder: Path) -> None:
+    """Whoever runs it creates the canary."""
+    (folder / PROGRAMS).mkdir(exist_ok=True)
+    (folder / PROGRAMS / 'gs').write_text(f'#!/bin/sh\ntouch {CANARY}\n')
+    (folder / PROGRAMS / 'gs').chmod(0o755)

@@ -1,4 +1,9 @@
-"""Run hostile cases, each in a process of its own, and sort what became of them."""
+"""Run hostile cases, each in a process of its own, and sort what became of them.
+
+A case counts only if it reached what it attacks: a refusal names that, and comes from its reader.
+Controls show that the way there is open: a good input that is accepted at every door, and a known
+bad one that is refused for its own reason in every group. Without them the others are void.
+"""
 
 import ctypes
 import faulthandler
@@ -14,9 +19,9 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +29,20 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.text import escape
 
 CANARY = 'canary'  # a file of this name is written by payloads alone
+PROGRAMS = 'bin'  # folder of a case that is first on PATH
 MEMORY = 3 * 2**30  # bytes that a case may take beside what it was started with
 KEPT_OUTPUT = 2**20  # bytes
 MAX_MESSAGE = 1500  # characters: more is no clear line
 POLL = 0.02  # seconds
 SILENT = 99  # exit code of a job that found wrong results
 OUTCOMES = (
-    'clean', 'traceback', 'silent', 'hang', 'crash', 'code run', 'data lost',
+    'clean', 'void', 'traceback', 'silent', 'hang', 'crash', 'code run', 'data lost',
     'memory', 'left over', 'unclear', 'rejected',
 )  # fmt: skip
+ALWAYS = OUTCOMES[:8]  # columns of every table
 MESSAGE = re.compile(r'^(?:[\w.-]+: )?error: (.*)', re.MULTILINE)
 HINT = '(--debug shows where it came from)'
+USAGE = re.compile(r'^usage: ', re.MULTILINE)  # of a parser that refuses a call
 PARTIAL = re.compile(r'mmeffvit-partial|\.tmp$')
 
 
@@ -48,11 +56,16 @@ class Case:
 
     Args:
         group: Row of the table.
-        name: Unique within the group.
+        door: What reads the input: a command or a function.
+        name: Unique within the group and the door.
         job: Runs in the process of the case, whose working directory is the folder of the case.
         prepare: Fills that folder beforehand.
         expect: 'reject' ends in one clear line, 'work' ends well, 'either' is both.
-        says: Words that the line must have.
+        says: Words that a refusal has: the file or value that is attacked. Where it must work,
+            words that are printed.
+        makes: Files below the folder that it must have written where it must work.
+        is_control: An input whose end is known, see :func:`judged`.
+        by_parser: The parser of a command may refuse it: the attack is in the arguments.
         codes: Exit codes of a refusal.
         writes: Paths below the folder that exist before and may change.
         seconds: Time limit.
@@ -60,19 +73,28 @@ class Case:
     """
 
     group: str
+    door: str
     name: str
     job: Callable[[Path], Any]
     prepare: Callable[[Path], Any] = lambda folder: None
     expect: str = 'reject'
     says: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    is_control: bool = False
+    by_parser: bool = False
     codes: tuple[int, ...] = (2,)
     writes: tuple[str, ...] = ()
     seconds: float = 300  # a machine may be busy
     memory: int = MEMORY
 
+    def __post_init__(self) -> None:
+        shown = self.says if self.expect != 'work' else self.says + self.makes
+        if '' in shown or (not shown and (self.expect != 'work' or self.is_control)):
+            raise ValueError(f'{self.title}: what shows that it reached what it attacks?')
+
     @property
     def title(self) -> str:
-        return f'{self.group}: {self.name}'
+        return f'{self.group}: {self.name}, {self.door}'
 
 
 @dataclass
@@ -145,24 +167,40 @@ def sort(case: Case, ended: Ended, before: dict[str, str], after: dict[str, str]
     if any(PARTIAL.search(path) for path in new):
         return 'left over'
     if ended.code == 0:
-        return 'silent' if case.expect == 'reject' else 'clean'
+        if case.expect == 'reject':
+            return 'silent'
+        made = {path for path in after if after[path] != before.get(path)}
+        is_done = made.issuperset(case.makes) and has_all(ended.output, case.says)
+        return 'clean' if case.expect == 'either' or is_done else 'void'
+    if USAGE.search(ended.output) and not case.by_parser:
+        return 'void'
     if ended.code not in case.codes:
         return 'unclear'
     if case.expect == 'work':
         return 'rejected'
-    return 'clean' if is_clear(case, ended) else 'unclear'
+    line = message(ended)
+    if line is None:
+        return 'unclear'
+    return 'clean' if has_all(line, case.says) else 'void'
 
 
-def is_clear(case: Case, ended: Ended) -> bool:
-    """Whether one line says what is wrong; commands that go on (code 1) report in their own way."""
-    text = ended.output
-    if ended.code == 2:
-        found = MESSAGE.findall(text)
-        rest = MESSAGE.split(text)[-1].replace(HINT, '').strip()
-        if len(found) != 1 or rest or len(found[0]) > MAX_MESSAGE:
-            return False
-        text = found[0]
-    return (ended.code != 2 or text.isprintable()) and all(word in text for word in case.says)
+def message(ended: Ended) -> str | None:
+    """What a refusal says, if that is one clear line, perhaps with indented ones of details.
+
+    Commands that go on (code 1) report in their own way.
+    """
+    if ended.code != 2:
+        return ended.output
+    found = MESSAGE.findall(ended.output)
+    rest = MESSAGE.split(ended.output)[-1].replace(HINT, '').strip('\n').splitlines()
+    lines = [*found, *rest]
+    if len(found) != 1 or len(found[0]) > MAX_MESSAGE or not all(map(str.isprintable, lines)):
+        return None
+    return '\n'.join(lines) if all(line.startswith('  ') for line in rest) else None
+
+
+def has_all(text: str, words: Iterable[str]) -> bool:
+    return all(word in text for word in words)
 
 
 def become_ordinary() -> None:
@@ -189,7 +227,10 @@ def live(case: Case, folder: Path, pipe: int) -> None:
     sys.stdout = os.fdopen(1, 'w', buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, 'w', buffering=1, errors='backslashreplace', closefd=False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.environ.update(TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'))
+    os.environ.update(
+        TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'),
+        PATH=f'{folder / PROGRAMS}{os.pathsep}{os.environ["PATH"]}',
+    )  # fmt: skip
     code = 1
     try:
         os.chdir(folder)
@@ -331,6 +372,66 @@ def run_cases(
     return verdicts
 
 
+def judged(
+    cases: Sequence[Case],
+    root: Path,
+    jobs: int = 1,
+    report: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Run cases, see :func:`run_cases`; those that no control stands for are void.
+
+    Raises:
+        ValueError: If two cases have one title, a door has no good input that must be accepted, or
+            a group no bad one that must be refused for its reason, or nothing but controls.
+    """
+    check(cases)
+    return settle(run_cases(cases, root, jobs, report))
+
+
+def check(cases: Sequence[Case]) -> None:
+    twice = [title for title, n in Counter(case.title for case in cases).items() if n > 1]
+    controls = [case for case in cases if case.is_control]
+    open_doors = {(case.group, case.door) for case in controls if case.expect == 'work'}
+    guarded = {case.group for case in controls if case.expect == 'reject'}
+    faults = [f'two cases are called {title}' for title in twice]
+    for group, door in dict.fromkeys((case.group, case.door) for case in cases):
+        if (group, door) not in open_doors:
+            faults.append(f'{group}: no control must be accepted by {door}')
+    for group in dict.fromkeys(case.group for case in cases):
+        if group not in guarded:
+            faults.append(f'{group}: no control must be refused')
+        if all(case.is_control for case in cases if case.group == group):
+            faults.append(f'{group}: it attacks nothing')
+    if faults:
+        raise ValueError('\n'.join(faults))
+
+
+def with_controls(chosen: Sequence[Case], cases: Sequence[Case]) -> list[Case]:
+    """Chosen ones of the cases, and the controls that stand for them."""
+    titles, groups = {case.title for case in chosen}, {case.group for case in chosen}
+    controls = [case for case in cases if case.is_control and case.group in groups]
+    refused = [case for case in controls if case.expect == 'reject']
+    doors = {(case.group, case.door) for case in (*chosen, *refused)}
+    titles |= {case.title for case in controls if (case.group, case.door) in doors}
+    return [case for case in cases if case.title in titles]
+
+
+def settle(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts, with 'void' for what is clean while a control of its door or group is not."""
+    verdicts = list(verdicts)
+    failed = [v.case for v in verdicts if v.case.is_control and v.outcome != 'clean']
+    shut = {(case.group, case.door) for case in failed if case.expect == 'work'}
+    open_to_all = {case.group for case in failed if case.expect == 'reject'}
+    settled = []
+    for verdict in verdicts:
+        case = verdict.case
+        is_void = (case.group, case.door) in shut or case.group in open_to_all
+        if verdict.outcome == 'clean' and is_void:
+            verdict = replace(verdict, outcome='void', detail='its control has failed')
+        settled.append(verdict)
+    return settled
+
+
 def remove(folder: Path) -> None:
     """Remove the folder of a case, with what cannot be written to."""
     for root, _, _ in os.walk(folder):
@@ -342,7 +443,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
     """Groups by outcomes."""
     counts = Counter((verdict.case.group, verdict.outcome) for verdict in verdicts)
     groups = list(dict.fromkeys(group for group, _ in counts))
-    columns = [o for o in OUTCOMES if o in OUTCOMES[:7] or any(counts[g, o] for g in groups)]
+    columns = [o for o in OUTCOMES if o in ALWAYS or any(counts[g, o] for g in groups)]
     rows = [['group', 'cases', *columns]]
     for group in groups:
         numbers = [counts[group, outcome] for outcome in columns]

@@ -1,6 +1,7 @@
 """Pickles by hand, in the two formats of torch."""
 
 import io
+import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +9,38 @@ from pathlib import Path
 import torch
 
 from tests.hostile.judge import CANARY
-from tests.models.checkpoints.test_safe_globals import HOSTILE, integer, text
 
 START, END = b'\x80\x02', b'.'
+
+
+def text(value: str) -> bytes:
+    encoded = value.encode()
+    return pickle.BINUNICODE + len(encoded).to_bytes(4, 'little') + encoded
+
+
+def integer(value: int) -> bytes:
+    return pickle.BININT + value.to_bytes(4, 'little', signed=True)
+
+
+def dtype(name: str) -> bytes:
+    """``numpy.dtype(NAME, False, True)``."""
+    return b'cnumpy\ndtype\n(' + text(name) + b'\x89\x88tR'
+
+
+def array(kind: bytes, content: bytes, shape: bytes) -> bytes:
+    """``_reconstruct`` of an array, and the state that gives it its type and bytes."""
+    start = b'cnumpy._core.multiarray\n_reconstruct\n(cnumpy\nndarray\n' + integer(0) + b'\x85'
+    encoded = b'c_codecs\nencode\n(' + text(content.decode('latin1')) + text('latin1') + b'tR'
+    first = b'c_codecs\nencode\n(' + text('b') + text('latin1') + b'tR'
+    return start + first + b'tR(' + integer(1) + shape + kind + b'\x89' + encoded + b'tb'
+
+
+POINTERS = b'\x41' * 64  # addresses of nothing, were they taken for those of objects
+OBJECT_STATE = (
+    b'(' + integer(3) + text('|') + b'NNN' + integer(8) + integer(8) + integer(63) + b'tb'
+)
+SIDES = b'(' + integer(8) + b't'
+HISTORY = b'cmmengine.logging.history_buffer\nHistoryBuffer\n'
 TOUCH = text(f'open({CANARY!r}, "w")')
 
 
@@ -28,7 +58,16 @@ def lists(depth: int) -> bytes:
     return b']' * depth + b'a' * (depth - 1)
 
 
-PAYLOADS: dict[str, bytes] = {
+BODIES: dict[str, bytes] = {
+    'state of a copied dtype': array(dtype('f8') + OBJECT_STATE, POINTERS, SIDES),
+    'object dtype': array(dtype('O8'), POINTERS, SIDES),
+    'more numbers than bytes': array(dtype('f8'), b'\0' * 8, b'(' + integer(10**9) + b't'),
+    'negative side': array(dtype('f8'), b'\0' * 8, b'(' + integer(-1) + b't'),
+    'object scalar': b'cnumpy._core.multiarray\nscalar\n(' + dtype('O8') + text('x') + b'tR',
+    'short scalar': b'cnumpy.core.multiarray\nscalar\n(' + dtype('f8') + text('x') + b'tR',
+    'array with a buffer': b'cnumpy\nndarray\n(' + SIDES + dtype('O8') + text('x') + b't\x81',
+    'state of a class': b'cnumpy\nndarray\n}' + text('tobytes') + text('x') + b'sb',
+    'state of a function': b'c_codecs\nencode\n}' + text('call') + text('x') + b'sb',
     'os.system': call('os', 'system', text(f'touch {CANARY}')),
     'posix.system': call('posix', 'system', text(f'touch {CANARY}')),
     'subprocess': call('subprocess', 'Popen', text(f'touch {CANARY}'), integer(-1),
@@ -39,6 +78,7 @@ PAYLOADS: dict[str, bytes] = {
     'pathlib': call('pathlib', 'Path.touch', call('pathlib', 'Path', text(CANARY))),
     'open': call('builtins', 'open', text(CANARY), text('w')),
     'getattr of os': call('builtins', 'getattr', b'cos\nsystem\n', text('__call__')),
+    'getattr of a history': call('builtins', 'getattr', HISTORY, text('__init__')),
     'getattr of a module': call('builtins', 'getattr', b'cos\n__dict__\n', text('get')),
     'partial': call('functools', 'partial', b'cos\nsystem\n', text(f'touch {CANARY}')),
     'map': call('builtins', 'list', call('builtins', 'map', b'cos\nsystem\n',
@@ -59,7 +99,7 @@ PAYLOADS: dict[str, bytes] = {
     'persistent id': b'Pstorage\n',
     'persistent tuple': text('storage') + b'\x85Q',
     'history with a method': (
-        b'cmmengine.logging.history_buffer\nHistoryBuffer\n)\x81}(' + text('_statistics_methods')
+        HISTORY + b')\x81}(' + text('_statistics_methods')
         + b'}' + text('mean') + b'cos\nsystem\nsub'
     ),
     'rebuild with a hook': call('torch._utils', '_rebuild_parameter', b'N\x88cos\nsystem\n'),
@@ -116,7 +156,6 @@ FORMATS: dict[str, Callable[[bytes], bytes]] = {
     'old': old,
     'zip': zipped,
 }
-BODIES = {**HOSTILE, **PAYLOADS}
 
 
 def write_others(folder: Path) -> None:

@@ -1,15 +1,30 @@
-"""The judge can find every fault: naive programs are sorted as what they are."""
+"""The judge can find every fault: naive programs and void cases are sorted as what they are."""
 
+import json
 import os
 import pickle
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mmeffvit.errors import UserError
-from tests.hostile.judge import CANARY, OUTCOMES, Case, Silent, run_cases, table
+from tests.hostile.__main__ import parse, run
+from tests.hostile.commands import command, put
+from tests.hostile.judge import (
+    CANARY,
+    OUTCOMES,
+    Case,
+    Silent,
+    judged,
+    run_cases,
+    table,
+    with_controls,
+)
+from tests.hostile.pickles import BODIES, FORMATS
 
 
 class Payload:
@@ -77,6 +92,10 @@ def write_half(folder: Path) -> None:
     reject('disk full')
 
 
+def nothing(folder: Path) -> None:
+    """Done."""
+
+
 def naive(folder: Path) -> None:
     pickle.loads((folder / 'model.pth').read_bytes())
 
@@ -90,11 +109,12 @@ FAULTS = {
     'an abort': (lambda folder: os.abort(), None, 'crash'),
     'an exception': (fail, None, 'traceback'),
     'no end of memory': (grow, None, 'memory'),
-    'no word': (lambda folder: None, None, 'silent'),
+    'no word': (nothing, None, 'silent'),
     'wrong results': (find_wrong, None, 'silent'),
     'half a file': (write_half, None, 'left over'),
-    'two lines': (lambda folder: reject('a.pth is bad\nand so is b.pth'), None, 'unclear'),
-    'no name': (lambda folder: reject('bad file'), None, 'unclear'),
+    'two lines': (lambda folder: stop('error: a.pth is bad\nand b.pth'), None, 'unclear'),
+    'a line of details': (lambda folder: stop('error: a.pth is bad\n  truncated'), None, 'clean'),
+    'no name': (lambda folder: reject('bad file'), None, 'void'),
     'escape sequences': (lambda folder: stop('error: a.pth \x1b[2J'), None, 'unclear'),
     'another exit code': (lambda folder: os._exit(5), None, 'unclear'),
     'one clear line': (lambda folder: reject('a.pth is damaged: fetch it again'), None, 'clean'),
@@ -103,13 +123,12 @@ FAULTS = {
 
 @pytest.fixture(scope='module')
 def verdicts(tmp_path_factory):
+    case = partial(Case, 'judge', 'program', seconds=2, memory=2**28)
     cases = [
-        Case('judge', name, job, prepare or (lambda folder: None), says=('a.pth',), seconds=2,
-             memory=2**28)
-        if name != 'half a file' else Case('judge', name, job)
+        case(name, job, prepare or nothing, says=('disk' if name == 'half a file' else 'a.pth',))
         for name, (job, prepare, _) in FAULTS.items()
-    ]  # fmt: skip
-    cases.append(Case('judge', 'good', lambda folder: reject('no'), expect='work'))
+    ]
+    cases.append(case('good', lambda folder: reject('no'), expect='work'))
     found = run_cases(cases, tmp_path_factory.mktemp('judge'), jobs=2)
     return {verdict.case.name: verdict for verdict in found}
 
@@ -127,7 +146,7 @@ def test_the_table_counts_every_outcome(verdicts):
     assert {v.outcome for v in verdicts.values()} == set(OUTCOMES)
     rows = table(verdicts.values()).splitlines()
     assert rows[0].split()[:3] == ['group', 'cases', 'clean']
-    assert rows[1].split()[:3] == ['judge', str(len(verdicts)), '1']
+    assert rows[1].split()[:4] == ['judge', str(len(verdicts)), '2', '1']
     assert rows[-1].split()[1] == str(len(verdicts))
 
 
@@ -142,5 +161,101 @@ def test_a_permission_holds_for_whoever_runs_the_tests(tmp_path):
         except PermissionError:
             reject('no permission')
 
-    (verdict,) = run_cases([Case('judge', 'permission', job, prepare)], tmp_path)
+    case = Case('judge', 'program', 'permission', job, prepare, says=('permission',))
+    (verdict,) = run_cases([case], tmp_path)
     assert verdict.outcome == 'clean', verdict.detail
+
+
+# a group that reaches what it attacks
+in_group = partial(Case, 'group', 'complexity')
+GOOD = in_group('good', command('complexity', 'SwiftFormer:xs', '--json', 'a.json'),
+                expect='work', makes=('a.json',), is_control=True)  # fmt: skip
+BAD = in_group('bad', command('complexity', 'SwiftFormer:x'), says=("'x'",), is_control=True)
+ATTACK = in_group('attack', command('complexity', 'SwiftFormer:-'), says=("'-'",))
+VOID = dict.fromkeys(('good', 'bad', 'attack'), 'void')
+GROUPS: dict[str, tuple[list[Case], dict[str, str]]] = {
+    'one that reaches it': ([GOOD, BAD, ATTACK], dict.fromkeys(VOID, 'clean')),
+    'a command that is unknown': (
+        [GOOD, BAD, replace(ATTACK, job=command('complexety', 'SwiftFormer:-'), says=('no com',))],
+        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+    ),
+    'an option that is unknown': (
+        [GOOD, BAD, replace(ATTACK, job=command('complexity', 'SwiftFormer:-', '--x', "'-'"))],
+        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+    ),
+    'an argument that is missing': (
+        [GOOD, BAD, replace(ATTACK, job=command('complexity'), says=('required',))],
+        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+    ),
+    'a refusal for another reason': (
+        [GOOD, BAD, replace(ATTACK, says=('x.png',))],
+        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+    ),
+    'no command that is known': (
+        [replace(case, job=command('complexety', 'SwiftFormer:-')) for case in (GOOD, BAD, ATTACK)],
+        VOID,
+    ),
+    'a good control that is refused': (
+        [replace(GOOD, job=BAD.job), BAD, ATTACK], {**VOID, 'good': 'rejected'},
+    ),
+    'a good control that writes nothing': ([replace(GOOD, job=nothing), BAD, ATTACK], VOID),
+    'a bad control that is accepted': (
+        [GOOD, replace(BAD, job=GOOD.job), ATTACK], {**VOID, 'bad': 'silent'},
+    ),
+    'a bad control that is refused for another reason': (
+        [GOOD, replace(BAD, job=ATTACK.job), ATTACK], VOID,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('what', GROUPS)
+def test_cases_that_reach_nothing_are_void_and_fail_the_run(what, tmp_path):
+    cases, expected = GROUPS[what]
+    options = parse(['--jobs', '1', '--json', str(tmp_path / 'verdicts.json')])
+    code = run(cases, tmp_path / 'cases', options)
+    verdicts = json.loads((tmp_path / 'verdicts.json').read_text())
+    assert {v['name']: v['outcome'] for v in verdicts} == expected, verdicts
+    assert code == (what != 'one that reaches it')
+
+
+@pytest.mark.parametrize(
+    ('cases', 'fault'),
+    [
+        ([BAD, ATTACK], 'group: no control must be accepted by complexity'),
+        ([GOOD, BAD, replace(ATTACK, door='predict')], 'no control must be accepted by predict'),
+        ([GOOD, ATTACK], 'group: no control must be refused'),
+        ([GOOD, BAD], 'group: it attacks nothing'),
+        ([GOOD, BAD, ATTACK, ATTACK], 'two cases are called group: attack, complexity'),
+    ],
+)
+def test_a_group_without_controls_is_not_run(cases, fault, tmp_path):
+    with pytest.raises(ValueError, match=fault):
+        judged(cases, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    'values', [dict(), dict(says=('',)), dict(expect='work', is_control=True)]
+)  # fmt: skip
+def test_a_case_tells_what_shows_that_it_reached_its_target(values):
+    with pytest.raises(ValueError, match='what shows that it reached what it attacks'):
+        in_group('attack', nothing, **values)
+
+
+def test_a_part_of_the_cases_keeps_its_controls():
+    other = replace(GOOD, door='predict')
+    cases = [GOOD, BAD, ATTACK, other, replace(ATTACK, door='predict')]
+    assert with_controls([ATTACK], cases) == [GOOD, BAD, ATTACK]
+    assert with_controls(cases[4:], cases) == [GOOD, BAD, *cases[3:]]
+
+
+EXECUTING = ('os.system', 'posix.system', 'eval', 'exec', 'open', 'inst', 'obj',
+             'stack global', 'map')  # fmt: skip
+
+
+@pytest.mark.parametrize('name', EXECUTING)
+def test_payloads_run_where_nothing_guards(name, tmp_path):
+    case = Case('judge', 'pickle', name, naive, put('model.pth', FORMATS['pickle'](BODIES[name])),
+                says=('model.pth',))  # fmt: skip
+    (verdict,) = run_cases([case], tmp_path)
+    assert verdict.outcome == 'code run', verdict.detail

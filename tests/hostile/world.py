@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from mmeffvit.data.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
+from tests.analysis.small import save_segmentor
 from tests.conftest import ROOT
 
 SIDE = 64
@@ -127,6 +128,8 @@ def build(folder: Path) -> None:
         ['predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--out', 'found.json',
          '--no-pictures', *low]
     )  # fmt: skip
+    (folder / 'mobile').mkdir()
+    save_segmentor('mmeffvit.PVTv2MobiAtt', Path('ade'), folder / 'mobile')
     write_backbone(folder)
     write_onnx(folder / 'model.onnx')
 
