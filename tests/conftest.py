@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,9 @@ from mmeffvit.data.shapes import ShapesSpec, generate, generate_ade20k
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.utils.optional import require
+
+# under nohup it would be ignored in all processes of the suite, and tests send it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'
