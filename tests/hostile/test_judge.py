@@ -167,38 +167,38 @@ def test_a_permission_holds_for_whoever_runs_the_tests(tmp_path):
 
 
 # a group that reaches what it attacks
-in_group = partial(Case, 'group', 'complexity')
-GOOD = in_group('good', command('complexity', 'SwiftFormer:xs', '--json', 'a.json'),
-                expect='work', makes=('a.json',), is_control=True)  # fmt: skip
-BAD = in_group('bad', command('complexity', 'SwiftFormer:x'), says=("'x'",), is_control=True)
-ATTACK = in_group('attack', command('complexity', 'SwiftFormer:-'), says=("'-'",))
+in_group = partial(Case, 'group', 'models')
+GOOD = in_group('good', command('models', 'shvit_s1'), expect='work', says=('shvit_s1',),
+                is_control=True)  # fmt: skip
+BAD = in_group('bad', command('models', 'bad'), says=("no model matches 'bad'",), is_control=True)
+ATTACK = in_group('attack', command('models', 'x' * 9), says=("'xxxxxxxxx'",))
+UNKNOWN = command('modells', 'x' * 9)
 VOID = dict.fromkeys(('good', 'bad', 'attack'), 'void')
+VOID_ATTACK = {'good': 'clean', 'bad': 'clean', 'attack': 'void'}
 GROUPS: dict[str, tuple[list[Case], dict[str, str]]] = {
     'one that reaches it': ([GOOD, BAD, ATTACK], dict.fromkeys(VOID, 'clean')),
     'a command that is unknown': (
-        [GOOD, BAD, replace(ATTACK, job=command('complexety', 'SwiftFormer:-'), says=('no com',))],
-        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+        [GOOD, BAD, replace(ATTACK, job=UNKNOWN, says=('modells',))], VOID_ATTACK,
     ),
     'an option that is unknown': (
-        [GOOD, BAD, replace(ATTACK, job=command('complexity', 'SwiftFormer:-', '--x', "'-'"))],
-        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+        [GOOD, BAD, replace(ATTACK, job=command('models', '--xxx', "'xxxxxxxxx'"))], VOID_ATTACK,
     ),
     'an argument that is missing': (
-        [GOOD, BAD, replace(ATTACK, job=command('complexity'), says=('required',))],
-        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+        [GOOD, BAD, replace(ATTACK, job=command('curves'), says=('required',))], VOID_ATTACK,
     ),
     'a refusal for another reason': (
-        [GOOD, BAD, replace(ATTACK, says=('x.png',))],
-        {'good': 'clean', 'bad': 'clean', 'attack': 'void'},
+        [GOOD, BAD, replace(ATTACK, says=('x.png',))], VOID_ATTACK,
     ),
     'no command that is known': (
-        [replace(case, job=command('complexety', 'SwiftFormer:-')) for case in (GOOD, BAD, ATTACK)],
-        VOID,
+        [replace(case, job=UNKNOWN, says=('modells',)) for case in (GOOD, BAD, ATTACK)], VOID,
     ),
     'a good control that is refused': (
         [replace(GOOD, job=BAD.job), BAD, ATTACK], {**VOID, 'good': 'rejected'},
     ),
-    'a good control that writes nothing': ([replace(GOOD, job=nothing), BAD, ATTACK], VOID),
+    'a good control that prints nothing': ([replace(GOOD, job=nothing), BAD, ATTACK], VOID),
+    'a good control that writes nothing': (
+        [replace(GOOD, makes=('a.json',)), BAD, ATTACK], VOID,
+    ),
     'a bad control that is accepted': (
         [GOOD, replace(BAD, job=GOOD.job), ATTACK], {**VOID, 'bad': 'silent'},
     ),
@@ -206,6 +206,12 @@ GROUPS: dict[str, tuple[list[Case], dict[str, str]]] = {
         [GOOD, replace(BAD, job=ATTACK.job), ATTACK], VOID,
     ),
 }  # fmt: skip
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _imported() -> None:
+    """What the command imports, once: every case inherits it."""
+    GOOD.job(Path())
 
 
 @pytest.mark.parametrize('what', GROUPS)
@@ -221,11 +227,11 @@ def test_cases_that_reach_nothing_are_void_and_fail_the_run(what, tmp_path):
 @pytest.mark.parametrize(
     ('cases', 'fault'),
     [
-        ([BAD, ATTACK], 'group: no control must be accepted by complexity'),
-        ([GOOD, BAD, replace(ATTACK, door='predict')], 'no control must be accepted by predict'),
+        ([BAD, ATTACK], 'group: no control must be accepted by models'),
+        ([GOOD, BAD, replace(ATTACK, door='other')], 'no control must be accepted by other'),
         ([GOOD, ATTACK], 'group: no control must be refused'),
         ([GOOD, BAD], 'group: it attacks nothing'),
-        ([GOOD, BAD, ATTACK, ATTACK], 'two cases are called group: attack, complexity'),
+        ([GOOD, BAD, ATTACK, ATTACK], 'two cases are called group: attack, models'),
     ],
 )
 def test_a_group_without_controls_is_not_run(cases, fault, tmp_path):
@@ -243,8 +249,8 @@ def test_a_case_tells_what_shows_that_it_reached_its_target(values):
 
 
 def test_a_part_of_the_cases_keeps_its_controls():
-    other = replace(GOOD, door='predict')
-    cases = [GOOD, BAD, ATTACK, other, replace(ATTACK, door='predict')]
+    other = replace(GOOD, door='other')
+    cases = [GOOD, BAD, ATTACK, other, replace(ATTACK, door='other')]
     assert with_controls([ATTACK], cases) == [GOOD, BAD, ATTACK]
     assert with_controls(cases[4:], cases) == [GOOD, BAD, *cases[3:]]
 
