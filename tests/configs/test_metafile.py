@@ -20,7 +20,7 @@ from tests.configs.models import (
     one_of_each_head_and_family,
     skip_without,
 )
-from tests.variants import sampled
+from tests.variants import check_all, sampled
 
 MODELS = {name: model for name, model in read_models().items() if model.config}
 BACKBONES = {name: model for name, model in read_models().items() if not model.config}
@@ -119,8 +119,12 @@ def test_sizes_are_the_published_ones(name):
     assert min(abs(c / number(printed['FLOPs'])[0] - 1) for c in counts) < 0.01
 
 
-@pytest.mark.parametrize('name', ALL_CONFIGS)
-def test_the_recipe_is_that_of_the_metafile(name):
+def test_recipes_and_backbones_are_those_of_the_metafile():
+    check_all(ALL_CONFIGS, check_recipe)
+    check_all([name for name in CONFIGS if not name.endswith('_shapes')], check_backbone)
+
+
+def check_recipe(name: str) -> None:
     config, recipe = load(name), MODELS[name].metadata
     assert (recipe.get('Requires') == 'mmpretrain') == uses_mmpretrain(config.model)
     optimizer = config.optim_wrapper.optimizer
@@ -140,8 +144,8 @@ def test_the_recipe_is_that_of_the_metafile(name):
     assert gpus in (1, 2, 4, 8)
 
 
-@pytest.mark.parametrize('name', [name for name in CONFIGS if not name.endswith('_shapes')])
-def test_a_backbone_starts_from_its_released_weights_at_the_size_of_the_images(name):
+def check_backbone(name: str) -> None:
+    """It starts from its released weights, at the size of the images."""
     backbone = load(name).model.backbone
     if not backbone.type.startswith('mmeffvit.'):
         return

@@ -5,10 +5,12 @@ snippets for apps have modules of their own.
 """
 
 import ast
+import io
 import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 import cv2
@@ -19,12 +21,13 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import mmeffvit
-from mmeffvit.cli.main import import_command
+from mmeffvit.cli.main import COMMANDS, import_command
 from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.models import SwiftFormer
 from mmeffvit.train.checks.config import check_config, faults_in
 from tests.conftest import ROOT, require_or_skip
 from tests.docs.pages import code_blocks
+from tests.variants import check_all
 
 PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 # pages whose blocks of Python run in other modules
@@ -54,20 +57,26 @@ def commands_of(page: Path) -> Iterator[str]:
         yield found.replace('\\|', '|')
 
 
-COMMANDS = sorted({(command, name_of(page)) for page in PAGES for command in commands_of(page)})
-
-
-@pytest.mark.parametrize(('command', 'page'), COMMANDS, ids=[f'{p}: {c}' for c, p in COMMANDS])
-def test_a_command_is_parsed(command, page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # parsers check that outputs can be written
-    (tmp_path / 'images').mkdir()
+def check_command(page_and_command: tuple[str, str]) -> None:
+    _, command = page_and_command
     if '...' in command or re.match(r'\S+ [A-Z_]+(_OR_\w+)? \[', command):
         command = command.replace(' ...', '')  # the form of a command, with optional parts
     name, *arguments = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
     arguments = [WORDS.get(argument, argument) for argument in arguments]
+    assert name in COMMANDS
     parser = import_command(name).make_parser()
     parser.allow_abbrev = False  # `--out` of a page must not pass as `--out-dir`
-    parser.parse_args(arguments)
+    message = io.StringIO()
+    with redirect_stderr(message), suppress(SystemExit):
+        parser.parse_args(arguments)
+    assert not message.getvalue()
+
+
+def test_every_command_is_parsed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # parsers check that outputs can be written
+    (tmp_path / 'images').mkdir()
+    check_all(sorted({(name_of(page), each) for page in PAGES for each in commands_of(page)}),
+              check_command)  # fmt: skip
 
 
 def python_blocks(page: Path) -> list[str]:

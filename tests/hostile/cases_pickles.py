@@ -4,6 +4,7 @@ This group runs with every change. All doors have one reader, so each pickle is 
 one, and a few to all.
 """
 
+import zipfile
 from collections.abc import Iterator
 
 from tests.hostile.commands import (
@@ -16,11 +17,20 @@ from tests.hostile.commands import (
     in_each,
     needs,
     put,
+    read_plain,
     read_predictions,
 )  # fmt: skip
 from tests.hostile.judge import Case
-from tests.hostile.pickles import BODIES, FORMATS, HARMLESS, write_others
-from tests.hostile.world import World
+from tests.hostile.pickles import (
+    BODIES,
+    FORMATS,
+    HARMLESS,
+    program,
+    text,
+    write_others,
+    zipped,
+)
+from tests.hostile.world import World, dice
 
 GROUP = 'pickles'
 TO_ALL = ('os.system', 'getattr of a history', 'state of a copied dtype')
@@ -67,3 +77,26 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                 put('found.pkl', FORMATS['pickle'](body), write_others, ready),
                 expect='either' if what in HARMLESS else 'reject', says=('found.pkl',),
             )  # fmt: skip
+    yield from random_cases(world, seed, more)
+
+
+def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
+    """Pickles of random opcodes, and real ones with some changes."""
+    with zipfile.ZipFile(world / 'run/epoch_1.pth') as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith('data.pkl'))
+        checkpoint = archive.read(name)[2:-1]
+    found = (world / 'found.pkl').read_bytes()[2:-1]
+    numbers = {str(index): bytes(32) for index in range(2)}
+    doors = {'checkpoint': ('x.pth', True, checkpoint), 'predictions': ('x.pkl', False, found)}
+    for how, (name, is_checkpoint, source) in doors.items():
+        how, job = f'read_plain, {how}', read_plain(name, is_checkpoint)
+        good = FORMATS['zip' if is_checkpoint else 'pickle'](b'}' + text('a') + b'Ns')
+        yield Case(GROUP, how, 'good', job, put(name, good), 'work', ('plain values',),
+                   is_control=True)  # fmt: skip
+        for number in range(20 * more):
+            chance = dice('pickle', how, seed, number)
+            form = chance.choice(list(FORMATS)) if is_checkpoint else 'pickle'
+            body = program(source, chance)
+            content = zipped(body, **numbers) if form == 'zip' else FORMATS[form](body)
+            yield Case(GROUP, how, f'random {number}, {form}', job, put(name, content), 'either',
+                       says=(name,))  # fmt: skip

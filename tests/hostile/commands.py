@@ -37,6 +37,52 @@ def read_content(path: str | Path) -> Any:
     return read_content(path)
 
 
+def read_plain(name: str, is_checkpoint: bool = True) -> Job:
+    """Read a pickle that was damaged: what comes out are plain values.
+
+    Raises:
+        Silent: If it holds something else.
+    """
+
+    def job(folder: Path) -> None:
+        from mmeffvit.models.checkpoints.safe_globals import read_pickle
+
+        check_plain(read_content(name) if is_checkpoint else read_pickle(name), set())
+        print('plain values')
+
+    return job
+
+
+def check_plain(value: Any, seen: set[int]) -> None:
+    """Nothing but tensors, numbers, texts, containers, log histories, and names of classes."""
+    import numpy as np
+    import torch
+    from mmengine.logging import HistoryBuffer
+
+    plain = (int, float, complex, str, bytes, bytearray, type(None), torch.dtype, np.generic)
+    inner: Iterable[Any] = ()
+    is_plain = True
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Mapping):
+        inner = (*value, *value.values())
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner = value
+    elif isinstance(value, HistoryBuffer):
+        inner = (vars(value).get('_log_history'),)
+    elif isinstance(value, np.ndarray):
+        is_plain = value.dtype.kind in 'biufc' and value.sum() is not None
+    elif isinstance(value, torch.Tensor):
+        is_plain = value.nbytes <= max(value.untyped_storage().nbytes(), 2**28)
+    else:  # a class or a stand-in that is named, and not called, is a name
+        is_plain = isinstance(value, plain) or not hasattr(value, '__dict__') or callable(value)
+    if not is_plain:
+        raise Silent(f'neither a tensor nor a plain value: {value!r:.200}')
+    for item in inner:
+        check_plain(item, seen)
+
+
 def open_checkpoint(name: str) -> Job:
     def job(folder: Path) -> None:
         from mmeffvit.models.checkpoints import open_checkpoint

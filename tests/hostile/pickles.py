@@ -2,9 +2,11 @@
 
 import io
 import pickle
+import random
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -58,7 +60,16 @@ def lists(depth: int) -> bytes:
     return b']' * depth + b'a' * (depth - 1)
 
 
+class Beyond:
+    """A tensor of 1000 numbers in a storage of two."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        storage = torch.zeros(2)._typed_storage()
+        return torch._utils._rebuild_tensor_v2, (storage, 0, (1000,), (1,), False, {})
+
+
 BODIES: dict[str, bytes] = {
+    'a tensor beyond its storage': pickle.dumps([Beyond()], 2)[2:-1],
     'state of a copied dtype': array(dtype('f8') + OBJECT_STATE, POINTERS, SIDES),
     'object dtype': array(dtype('O8'), POINTERS, SIDES),
     'more numbers than bytes': array(dtype('f8'), b'\0' * 8, b'(' + integer(10**9) + b't'),
@@ -169,3 +180,31 @@ def write_others(folder: Path) -> None:
     torch.save(Payload(), folder / 'other.pth')
     np.save(folder / 'other.npy', np.array([Payload()], dtype=object), allow_pickle=True)
     (folder / 'other.py').write_text(f'open({CANARY!r}, "w")')
+
+
+# single opcodes, arguments and calls, in any order
+PIECES = (
+    *(bytes([code]) for code in b'(.0120NRabcdeijlostQ)}]u\x81\x85\x86\x87\x88\x89'),
+    *(bytes([code]) for code in b'\x8f\x90\x91\x93'),
+    *(code + bytes([index]) for index in range(3) for code in (b'h', b'q')),
+    b'K\x01', integer(-1), integer(2**31 - 1), b'G' + bytes(8), b'\x8a\x01\x7f', b'U\x01x',
+    b'C\x01x', text(''), text('os'), text('system'), text(f'touch {CANARY}'), text('storage'),
+    b'cos\nsystem\n', b'cnumpy\ndtype\n', b'cnumpy\nndarray\n', HISTORY, b'ctorch\nSize\n',
+    b'cnumpy._core.multiarray\n_reconstruct\n', b'cnumpy._core.multiarray\nscalar\n',
+    b'c_codecs\nencode\n', b'cbuiltins\ngetattr\n', b'ccollections\nOrderedDict\n',
+    b'ctorch\nFloatStorage\n', b'ctorch._utils\n_rebuild_tensor_v2\n', b'\x80\x02', b'\x80\x05',
+    *BODIES.values(),
+)  # fmt: skip
+
+
+def program(source: bytes, dice: random.Random) -> bytes:
+    """Random pieces; or a pickle with up to four changes: bytes or pieces put in, or doubled."""
+    if dice.random() < 0.5:
+        return b''.join(dice.choices(PIECES, k=dice.randrange(13)))
+    for _ in range(dice.randint(1, 4)):
+        start = dice.randint(0, len(source))
+        end = start + dice.randint(0, 12)
+        new = dice.choice((dice.randbytes(dice.randrange(7)), dice.choice(PIECES),
+                           source[start:end] * 2))  # fmt: skip
+        source = source[:start] + new + source[end:]
+    return source

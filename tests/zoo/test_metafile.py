@@ -8,6 +8,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.zoo import Model, Result, find_model, read_models
 from mmeffvit.zoo.metafile import OURS
 from tests.conftest import ROOT, run_python
+from tests.variants import check_all
 
 MODELS = read_models()
 
@@ -70,8 +71,11 @@ def test_metrics_of_all_tasks_are_joined_by_who_measured_them():
     assert alone.published() == ('', {})
 
 
-@pytest.mark.parametrize('name', MODELS)
-def test_every_number_has_a_source_and_released_weights_a_layout_and_a_license(name):
+def test_every_number_has_a_source_and_released_weights_a_layout_and_a_license():
+    check_all(MODELS, check_entry)
+
+
+def check_entry(name: str) -> None:
     model = MODELS[name]
     # classifiers are tested on a second set as well
     assert len({result.dataset for result in model.results} - {'ImageNetV2'}) == 1
