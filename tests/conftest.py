@@ -151,19 +151,25 @@ def ade_shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_python(
     *arguments: object, env: dict | None = None, cwd: Path = ROOT, timeout: float = 600
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python in a subprocess; its output is text in ``stdout``."""
-    # not a pipe: loader processes of a killed run may survive it, and would keep it open
+    """Run Python in a subprocess, which leaves none behind; its output is text in ``stdout``."""
+    # not a pipe: what it leaves behind would keep it open
     with tempfile.TemporaryFile('w+') as output:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, *map(str, arguments)],
             stdout=output,
             stderr=subprocess.STDOUT,
-            timeout=timeout,
             cwd=cwd,
             env={'OMP_NUM_THREADS': '2', **os.environ, **(env or {})},
+            start_new_session=True,
         )
+        try:
+            process.wait(timeout)
+        finally:  # a data loading process of a killed run waits forever for its reader
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         output.seek(0)
-        return subprocess.CompletedProcess(done.args, done.returncode, output.read())
+        return subprocess.CompletedProcess(process.args, process.returncode, output.read())
 
 
 def run_command(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:

@@ -1,127 +1,42 @@
 """SHViT-S4's detectors in plain torch, whose keys are those of mmdet 2's released files.
 
-Written from the facts of the releases and not from our modules: the backbone, the pyramid, the
-heads of RetinaNet and Mask R-CNN, their anchors, boxes and masks.
+The backbone is timm's. Written from the facts of the releases and not from our modules: the
+pyramid, the heads of RetinaNet and Mask R-CNN, their anchors, boxes and masks.
 """
 
 import math
-from collections import OrderedDict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.models.checkpoints.spelling import official_keys
 from tests.released.boxes import decode, grid_anchors, keep_best
 
-CHANNELS, DEPTHS, ATTENDED = (224, 336, 448), (4, 7, 6), (0, 72, 96)
+CHANNELS = (224, 336, 448)
 CLASSES = 80
 MAX_LOG = abs(math.log(16 / 1000))
 MEAN = torch.tensor([123.675, 116.28, 103.53]).view(1, 3, 1, 1)
 STD = torch.tensor([58.395, 57.12, 57.375]).view(1, 3, 1, 1)
 
 
-class ConvBN(nn.Sequential):
-    def __init__(self, before, after, side=1, stride=1, groups=1):
-        super().__init__(OrderedDict(
-            c=nn.Conv2d(before, after, side, stride, side // 2, groups=groups, bias=False),
-            bn=nn.BatchNorm2d(after),
-        ))  # fmt: skip
-
-
-class Residual(nn.Module):
-    def __init__(self, m):
-        super().__init__()
-        self.m = m
-
-    def forward(self, x):
-        return x + self.m(x)
-
-
-class FFN(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.pw1 = ConvBN(channels, 2 * channels)
-        self.pw2 = ConvBN(2 * channels, channels)
-
-    def forward(self, x):
-        return self.pw2(F.relu(self.pw1(x)))
-
-
-class SHSA(nn.Module):
-    def __init__(self, channels, attended):
-        super().__init__()
-        self.attended = attended
-        self.pre_norm = nn.GroupNorm(1, attended)
-        self.qkv = ConvBN(attended, 32 + attended)
-        self.proj = nn.Sequential(nn.ReLU(), ConvBN(channels, channels))
-
-    def forward(self, x):
-        first, rest = x[:, : self.attended], x[:, self.attended :]
-        qkv = self.qkv(self.pre_norm(first)).flatten(2)
-        query, key, value = qkv[:, :16], qkv[:, 16:32], qkv[:, 32:]
-        weights = torch.einsum('bcq,bck->bqk', query, key).div(4).softmax(dim=-1)
-        mixed = torch.einsum('bqk,bck->bcq', weights, value).view_as(first)
-        return self.proj(torch.cat([mixed, rest], dim=1))
-
-
-class Block(nn.Module):
-    def __init__(self, channels, attended):
-        super().__init__()
-        self.conv = Residual(ConvBN(channels, channels, 3, groups=channels))
-        self.mixer = Residual(SHSA(channels, attended)) if attended else nn.Identity()
-        self.ffn = Residual(FFN(channels))
-
-    def forward(self, x):
-        return self.ffn(self.mixer(self.conv(x)))
-
-
-class SqueezeExcite(nn.Module):
-    def __init__(self, channels, hidden):
-        super().__init__()
-        self.fc1 = nn.Conv2d(channels, hidden, 1)
-        self.fc2 = nn.Conv2d(hidden, channels, 1)
-
-    def forward(self, x):
-        return x * self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True)))).sigmoid()
-
-
-class PatchMerging(nn.Module):
-    def __init__(self, before, after):
-        super().__init__()
-        wide = 4 * before
-        self.conv1 = ConvBN(before, wide)
-        self.conv2 = ConvBN(wide, wide, 3, 2, wide)
-        self.se = SqueezeExcite(wide, before)  # 224 and 336 divide by 8
-        self.conv3 = ConvBN(wide, after)
-
-    def forward(self, x):
-        return self.conv3(self.se(F.relu(self.conv2(F.relu(self.conv1(x))))))
-
-
 class Backbone(nn.Module):
+    """timm's, whose state dict has the official keys."""
+
     def __init__(self):
         super().__init__()
-        widths = [3, *(CHANNELS[0] // n for n in (8, 4, 2, 1))]
-        steps = []
-        for i in range(4):
-            steps += [ConvBN(widths[i], widths[i + 1], 3, 2), nn.ReLU()]
-        self.patch_embed = nn.Sequential(*steps[:-1])
-        self.blocks1 = nn.Sequential(*(Block(CHANNELS[0], 0) for _ in range(DEPTHS[0])))
-        self.blocks2, self.blocks3 = (self.stage(i) for i in (1, 2))
+        import timm
 
-    def stage(self, index):
-        before, after = CHANNELS[index - 1 : index + 1]
-        edges = [
-            nn.Sequential(Residual(ConvBN(c, c, 3, 1, c)), Residual(FFN(c)))
-            for c in (before, after)
-        ]
-        blocks = (Block(after, ATTENDED[index]) for _ in range(DEPTHS[index]))
-        return nn.Sequential(edges[0], PatchMerging(before, after), edges[1], *blocks)
+        self.timm = timm.create_model('shvit_s4', num_classes=0)
+        self.register_state_dict_post_hook(spell_keys)
 
     def forward(self, x):
-        x = self.blocks1(self.patch_embed(x))
-        y = self.blocks2(x)
-        return [x, y, self.blocks3(y)]
+        return self.timm.forward_intermediates(x, intermediates_only=True)
+
+
+def spell_keys(backbone, state, prefix, _):
+    for key, official in official_keys('shvit', backbone.timm.state_dict()).items():
+        state[f'{prefix}{official}'] = state.pop(f'{prefix}timm.{key}')
 
 
 class Plain(nn.Module):

@@ -13,6 +13,8 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
 
 import mmeffvit
 from mmeffvit.analysis.attention.run import visualize_attention
@@ -185,10 +187,18 @@ def test_weights_of_a_path_load_and_other_classes_start_fresh(server, log):
     assert model.bbox_head.num_classes == 3
 
 
-def test_without_weights_a_model_has_its_first_values():
-    model = mmeffvit.get_model(NAME)
-    assert torch.equal(model.neck.pooled[1].weight, model.neck.pooled[1].weight)
-    assert not model.bbox_head.predictors[0][2].bias.any()  # as its head initializes it
+def test_without_weights_a_model_is_initialized_as_mmdet_does():
+    config = Config.fromfile(ROOT / 'configs' / f'{NAME}.py')
+    config.model.backbone.init_cfg = None  # its released weights
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        torch.manual_seed(0)
+        expected = MODELS.build(config.model)
+        built = {key: value.clone() for key, value in expected.state_dict().items()}
+        expected.init_weights()
+    torch.manual_seed(0)
+    found = mmeffvit.get_model(NAME).state_dict()
+    assert all(torch.equal(found[key], value) for key, value in expected.state_dict().items())
+    assert not all(torch.equal(found[key], value) for key, value in built.items())
 
 
 def test_backbones_come_by_name_with_their_arguments(tmp_path):

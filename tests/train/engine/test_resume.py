@@ -4,7 +4,9 @@ import os
 import pickle
 import re
 import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -77,10 +79,24 @@ def uninterrupted(config, shapes, tmp_path_factory) -> Path:
     return work_dir
 
 
+def processes_of(work_dir: Path) -> list[str]:
+    """Commands that run there, a moment after the signal that ended them."""
+    for _ in range(100):
+        found = []
+        for path in Path('/proc').glob('[0-9]*/cmdline'):
+            with suppress(OSError):  # it has ended
+                found += [path.read_text()] if str(work_dir) in path.read_text() else []
+        if not found:
+            break
+        time.sleep(0.05)
+    return found
+
+
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted, tmp_path):
     # 3 iterations an epoch: the kill falls into the middle of the second
     assert train(config, tmp_path, shapes, kill_after=5).returncode == -9
+    assert not processes_of(tmp_path)
     assert latest_checkpoint(tmp_path).path.name == 'epoch_1.pth'
     run = train_here(config, tmp_path, shapes, '--resume')
     assert run.returncode == 0, run.stdout
