@@ -23,7 +23,7 @@ selection: full  ## run the tests that do not depend on exporters: for other ver
 	OMP_NUM_THREADS=1 $(RUN) -m pytest --numprocesses 2 --dist worksteal $(SELECTION)
 
 hostile: full  ## try thousands of hostile inputs and faults, and count the outcomes
-	$(RUN) -m tests.hostile
+	$(RUN) -m tests.hostile $(addprefix --more ,$(MORE))
 
 gpu: full  ## run the tests that need a GPU, and print a table; without one it says so
 	$(RUN) -m tests.gpu

@@ -33,6 +33,9 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.utils.optional import require
 
+# under nohup it would be ignored in all processes of the suite, and tests send it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'
 

@@ -128,11 +128,6 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_alias(parser: argparse.ArgumentParser, old: str, new: str) -> None:
-    """Accept the former name of an option too, without showing it in the help."""
-    parser._option_string_actions[old] = parser._option_string_actions[new]
-
-
 def output_file(text: str, *, folder: bool = False) -> Path:
     """The type of an argument for an output file or folder, checked before any work."""
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 from mmeffvit.analysis.attention.run import visualize_attention
 
-from .arguments import AsTuple, add_alias, add_layers, add_out_dir, add_shape, new_parser
+from .arguments import AsTuple, add_layers, add_out_dir, add_shape, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -40,7 +40,6 @@ def make_parser() -> ArgumentParser:
         'size',
     )
     add('--stretch', action='store_true', help='scale the colors of each map to its own range')
-    add_alias(parser, '--size', '--shape')
     return parser
 
 

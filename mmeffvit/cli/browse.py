@@ -5,7 +5,7 @@ from typing import Any
 
 from mmeffvit.analysis.browse import BrowseOptions, browse
 
-from .arguments import add_alias, add_config, add_out_dir, new_parser
+from .arguments import add_config, add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -22,7 +22,6 @@ def make_parser() -> ArgumentParser:
         metavar='N',
         help='number of samples (default: %(default)s)',
     )
-    add_alias(parser, '--number', '--num-images')
     add('--seed', type=int, default=0, help='random seed of sampling and augmentation')
     add('--original', action='store_true', help='show the original image next to each sample')
     return parser

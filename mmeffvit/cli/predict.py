@@ -16,7 +16,6 @@ from mmeffvit.zoo.opener import holds_weights
 
 from .arguments import (
     MODEL,
-    add_alias,
     add_allow_non_finite,
     add_config,
     new_parser,
@@ -71,7 +70,6 @@ def make_parser() -> ArgumentParser:
         metavar='N',
         help='batch size (default: 1)',
     )
-    add_alias(parser, '--batch-size', '--batch')
     return parser
 
 

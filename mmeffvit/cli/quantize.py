@@ -6,7 +6,7 @@ from typing import Any
 
 from mmeffvit.deploy.int8.quantize import quantize
 
-from .arguments import add_alias, add_shape, add_verbose, new_parser, output_file
+from .arguments import add_shape, add_verbose, new_parser, output_file
 from .console import working
 
 
@@ -42,8 +42,6 @@ def make_parser() -> ArgumentParser:
         help='layers to keep in float (default: auto, the most sensitive ones if needed)',
     )
     add_shape(parser, 'image size (default: the size in the file)', 'size')
-    add_alias(parser, '--samples', '--max-images')
-    add_alias(parser, '--size', '--shape')
     add(
         '--score-thr',
         type=float,

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .runtime.predictor import ExportedPredictor
 
-    OnnxPredictor = ExportedPredictor
-
 if find_spec('torch'):
     from .fuse import fuse
 
-__all__ = ['ExportedPredictor', 'OnnxPredictor', 'fuse']
+__all__ = ['ExportedPredictor', 'fuse']
 
 
 def __getattr__(name: str) -> Any:
-    if name in ('ExportedPredictor', 'OnnxPredictor'):  # the former name of the same class
+    if name == 'ExportedPredictor':
         from .runtime.predictor import ExportedPredictor  # late, since it needs OpenCV
 
         return ExportedPredictor

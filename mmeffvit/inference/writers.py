@@ -183,8 +183,7 @@ class PictureWriter(Writer):
         self.path = path
         self.work = self.partial.enter_context(partial_folder(path))
         codec = cv2.VideoWriter_fourcc(*'mp4v')
-        name = os.fsencode(self.work / path.name)
-        self.video = cv2.VideoWriter(name, codec, rate, size[::-1])
+        self.video = cv2.VideoWriter(os.fsencode(self.work / path.name), codec, rate, size[::-1])
         if not self.video.isOpened():
             raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
 

@@ -34,6 +34,7 @@ LOST_ROWS = 0.02  # part of the rows of a JPEG whose last bytes may be missing
 PARTLY = ('TIFF', 'GIF', 'AVIF')  # OpenCV decodes some forms, or none if it is older
 PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
+CANVAS = (124, 117, 104)  # RGB, of mmcv
 UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: unchanged; rotations by 90 degrees
 
 
@@ -219,13 +220,21 @@ def is_cut_jpeg(path: Path) -> bool:
     return num_rows <= max(MCU, LOST_ROWS * len(pixels))
 
 
-def read_colors(path: Path) -> NDArray:
+def read_colors(path: Path, *, as_mmcv: bool = False) -> NDArray:
     """The colors of an image or of the palette of its indices: (H, W, 3) uint8 RGB.
+
+    Args:
+        path: The file.
+        as_mmcv: Put gray with transparency on a color, as mmcv's Pillow backend does.
 
     Raises:
         Unreadable: If it cannot be decoded completely.
     """
     with _decoded(path) as image:
+        if as_mmcv and image.mode == 'LA':
+            colors = image.convert('RGBA')
+            image = Image.new('RGB', image.size, CANVAS)
+            image.paste(colors, mask=colors.getchannel('A'))
         return np.asarray(image.convert('RGB'))
 
 

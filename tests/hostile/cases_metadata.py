@@ -26,7 +26,7 @@ DOORS = {
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     ready = needs(world, *READY)
     yield from controls(GROUP, DOORS, 'model.onnx', world, 'images')
-    bad = in_turn(ready, at_model(described(network_colours='CMYK')))
+    bad = in_turn(ready, at_model(described(network_colors='CMYK')))
     yield Case(GROUP, 'predict', 'bad', DOORS['predict'].call('model.onnx'), bad,
                says=("network_colors is 'CMYK'",), is_control=True)  # fmt: skip
     for what, (make, word) in BAD.items():
@@ -136,7 +136,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     'category ids are texts': (
         described(category_ids='["a", "b", "c", "d"]'), "category_ids is ['a'"),
     'task is a text': (described(task='dance'), "task is 'dance'"),
-    'colors are odd': (described(network_colours='CMYK'), "network_colors is 'CMYK'"),
+    'colors are odd': (described(network_colors='CMYK'), "network_colors is 'CMYK'"),
     'text of escape sequences': (
         described(classes='["\\u001b[2J"]', resize='"\x1b[2J"'),
         'resize is not valid JSON'),

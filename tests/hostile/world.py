@@ -208,7 +208,7 @@ METADATA = {
     'mean': json.dumps([0.0, 0.0, 0.0]),
     'std': json.dumps([1.0, 1.0, 1.0]),
     'resize': json.dumps(dict(scale=[SIDE, SIDE], keep_ratio=False)),
-    'network_colours': 'RGB',
+    'network_colors': 'RGB',
 }
 
 

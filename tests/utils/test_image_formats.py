@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -13,6 +14,7 @@ from mmseg.datasets.transforms import LoadAnnotations
 from PIL import Image
 
 from mmeffvit import ExportedPredictor
+from mmeffvit.deploy.runtime.metadata import NO_RESIZE, Metadata
 from mmeffvit.utils.image_formats import FORMATS, MAX_PIXELS
 from mmeffvit.utils.images import (
     header_size,
@@ -25,13 +27,14 @@ from mmeffvit.utils.images import (
 from tests.conftest import run_python
 from tests.utils.odd_images import EPS, POSTSCRIPT, fake_ghostscript, jpeg_of
 
+EXPORTED = SimpleNamespace(metadata=Metadata(resize=NO_RESIZE))
 READERS: dict[str, Callable[[Path], Any]] = {
     'read_image': read_image,
     'read_size': read_size,
     'read_labels': read_labels,
     'read_colors': read_colors,
     'inspect': inspect,
-    'ExportedPredictor': lambda path: ExportedPredictor.read(None, path),
+    'ExportedPredictor': lambda path: ExportedPredictor.read(EXPORTED, path),
 }
 MMCV: dict[str, Callable[[Path], Any]] = {
     'mmcv': lambda path: mmcv.imread(path, backend='pillow'),

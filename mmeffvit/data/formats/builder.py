@@ -1,6 +1,6 @@
 """A dataset that is collected image by image and object by object."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from mmeffvit.data.files import ImageFinder
 from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_of
 from mmeffvit.data.tree import Tree
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import listed
 
 from .shapes import Points, box_of, flat
@@ -31,6 +32,17 @@ class Builder:
         self.is_closed = bool(classes)
         self.numbers = {name: i for i, name in enumerate(classes)}
         self.splits: dict[str, dict[Path, Picture]] = {}
+
+    def json_files(self, paths: Iterable[Path], key: str) -> Iterator[tuple[Path, dict]]:
+        """The contents of those JSON files that have a list under ``key``."""
+        for path in paths:
+            try:
+                content = read_json(path)
+            except UserError as error:
+                self.findings.add(faults.FILE_BROKEN, error)
+                continue
+            if isinstance(content, dict) and isinstance(content.get(key), list):
+                yield path, content
 
     def picture(
         self,

@@ -6,8 +6,6 @@ from typing import Any
 from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_in
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted
 
 from .builder import Builder
@@ -32,14 +30,8 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
     tree, paths = place
     builder = Builder(tree, findings)
-    for path in paths:
-        try:
-            content = read_json(path)
-        except UserError as error:
-            findings.add(faults.FILE_BROKEN, error)
-            continue
-        if isinstance(content, dict) and isinstance(content.get('objects'), list):
-            read_file(path, content, tree, builder)
+    for path, content in builder.json_files(paths, 'objects'):
+        read_file(path, content, tree, builder)
     return builder.build(NAME, paths)
 
 

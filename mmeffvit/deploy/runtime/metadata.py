@@ -76,7 +76,6 @@ FIELDS = (
 )
 # fmt: on
 TEXTS = ('task', 'network_colors')  # all others are JSON
-OLD_NAMES = {'network_colours': 'network_colors'}  # of mmeffvit 0.1
 NO_RESIZE = dict(
     decoder='cv2', scale=None, keep_ratio=False, truncated=False, interpolation='bilinear',
     backend='cv2', divisor=1, rounding='down', pad=None, pad_to_square=False, pad_divisor=1,
@@ -130,8 +129,7 @@ def parse_metadata(texts: Mapping[str, str]) -> Metadata:
         UserError: If an entry is not of the right type or not in its range.
     """
     given: dict[str, Any] = {}
-    for name, text in texts.items():
-        key = OLD_NAMES.get(name, name)
+    for key, text in texts.items():
         if key not in Metadata.__dataclass_fields__:
             continue
         if len(text) > MAX_LENGTH:

@@ -55,7 +55,9 @@ def read(path: Path, metadata: Metadata) -> NDArray:
     if metadata.resize['decoder'] == 'cv2':
         return read_image(path)
     try:
-        return np.ascontiguousarray(read_colors(path)[..., ::-1])  # not rotated as EXIF says
+        return np.ascontiguousarray(
+            read_colors(path, as_mmcv=True)[..., ::-1]
+        )  # not rotated as EXIF says
     except Unreadable as error:
         raise UserError(f'an image cannot be read: {error}') from error
 

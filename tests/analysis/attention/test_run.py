@@ -196,7 +196,7 @@ def test_the_ends_of_a_scale_are_printed_with_enough_digits():
 
 def test_the_command_passes_its_arguments(image, tmp_path):
     run_command_here(
-        'attention', 'SwiftFormer:xs', image, '--out', tmp_path, '--size', 64, 96,
+        'attention', 'SwiftFormer:xs', image, '--out', tmp_path, '--shape', 64, 96,
         '--query', 90, 59, '--layers', 'stages.3', 'stages.1', '--stretch',
     )  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ['odd.additive.png', 'odd.npz']

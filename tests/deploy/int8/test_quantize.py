@@ -51,8 +51,8 @@ def int8_nodes(model) -> list:
 def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(tmp_path, folder):
     out = tmp_path / 'int8.onnx'
     result = run_command_here(
-        'quantize', tiny.onnx_file(), folder, out, '--samples', 4, '--exclude', 'none',
-        '--size', *tiny.SIZE, '--allow-slower',
+        'quantize', tiny.onnx_file(), folder, out, '--max-images', 4, '--exclude', 'none',
+        '--shape', *tiny.SIZE, '--allow-slower',
     )  # fmt: skip
     assert result.returncode == 0, result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ['int8.onnx']

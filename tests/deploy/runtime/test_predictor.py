@@ -136,7 +136,7 @@ def test_invalid_inputs_are_reported(predictors, tmp_path):
     with pytest.raises(UserError, match='does not exist'):
         ExportedPredictor(tmp_path / 'none.onnx')
     with pytest.raises(UserError, match='uint8'):
-        predictors[DETECTOR](np.zeros((10, 10), np.uint8))
+        predictors[DETECTOR](np.zeros((10, 10, 3), np.float32))
     (tmp_path / 'broken.jpg').write_bytes(b'no image')
     with pytest.raises(UserError, match=r'broken\.jpg'):
         predictors[DETECTOR](tmp_path / 'broken.jpg')
@@ -203,12 +203,6 @@ assert not {{'torch', 'mmengine', 'mmcv', 'rich', 'matplotlib', 'onnx'}} & set(s
     ]  # fmt: skip
     assert len(expected[0]) > 0
     assert (tmp_path / 'noise.png').is_file()
-
-
-def test_the_old_name_is_the_same_class():
-    from mmeffvit.deploy import OnnxPredictor
-
-    assert OnnxPredictor is ExportedPredictor
 
 
 NAMES = ('a/1.png', 'b/1.png', '2.png', '2.jpg', '2.jpg.png')
@@ -292,20 +286,6 @@ def test_invalid_metadata_is_reported(key, text, tmp_path):
     onnx.save(model, tmp_path / 'model.onnx')
     with pytest.raises(UserError, match=key):
         ExportedPredictor(tmp_path / 'model.onnx')
-
-
-def test_the_spelling_of_old_files_is_read(tmp_path):
-    model = onnx.load(models.file_for_any_size(SEGMENTOR))
-    props = {entry.key: entry.value for entry in model.metadata_props}
-    del props['network_colors'], props['input_colors']
-    props.update(network_colours='BGR', input_colours='RGB', mean='[1, 2, 3]')
-    onnx.helper.set_model_props(model, props)
-    onnx.save(model, tmp_path / 'model.onnx')
-    assert list(ExportedPredictor(tmp_path / 'model.onnx').metadata.fill) == [
-        1,
-        2,
-        3,
-    ]  # not reversed
 
 
 @pytest.mark.parametrize('content', [b'', b'no model', b'\x08\x07' * 99])

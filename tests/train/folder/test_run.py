@@ -45,7 +45,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     assert re.search(
         r'--batch auto: 2 images take 0\.\d GiB of .* for each of 2 processes', run.stdout
     )
-    assert 'from scratch: all layers and norms are trained; the learning rate is' in run.stdout
+    assert 'from scratch: all layers and norms are trained; the learning rate of the' in run.stdout
     for command in re.findall(r'^  mmeffvit (.*)$', run.stdout, re.MULTILINE):
         # the model is too young to find objects
         weak = ('--score-thr', 0, '--min-agreement', 0, '--allow-slower')

@@ -78,6 +78,17 @@ def test_image_files_are_decoded_and_rotated_as_the_loader_does(load, tmp_path):
     assert found.shape[2:] == ((60, 40) if load is LOAD else (40, 60))
 
 
+@pytest.mark.parametrize('mode', ['L', 'LA', 'P', 'RGBA'])
+def test_images_of_every_kind_of_color_are_decoded_as_pillow_does_for_mmcv(mode, tmp_path):
+    path = tmp_path / 'image.png'
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 4), dtype=np.uint8)
+    Image.fromarray(pixels).convert(mode).save(path)
+    load = dict(LOAD, imdecode_backend='pillow', color_type='color_ignore_orientation')
+    expected = run_steps('mmpretrain', [load], img_path=str(path))
+    found = prepare(path, Metadata(resize=resize_of(config_of('mmpretrain', [load]))))
+    np.testing.assert_array_equal(found[0], expected[..., ::-1].transpose(2, 0, 1))
+
+
 def test_files_of_one_size_are_padded_with_the_color_of_the_config(tmp_path):
     path = tmp_path / 'black.png'
     cv2.imwrite(str(path), np.zeros((20, 40, 3), np.uint8))
