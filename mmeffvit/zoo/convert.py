@@ -15,7 +15,8 @@ from mmeffvit.models import Backbone, families
 from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
 from mmeffvit.models.checkpoints.grids import grid_text, grids_in, with_grids
 from mmeffvit.models.checkpoints.heads import CLASSIFIER
-from mmeffvit.utils.files import atomic_output, write_file
+from mmeffvit.models.checkpoints.write import torch_file
+from mmeffvit.utils.files import write_file
 from mmeffvit.utils.text import counted, listed
 
 from .identify import describe, naming, nearest_variant
@@ -152,5 +153,4 @@ def write(conversion: Conversion, out: Path) -> None:
         meta = {'format': 'pt', 'model': conversion.family, 'arch': conversion.arch or ''}
         write_file(out, save(tensors, metadata=meta | grid_text(grids)))
         return
-    with atomic_output(out) as partial:
-        torch.save({'state_dict': with_grids(tensors, grids)}, partial)
+    write_file(out, torch_file({'state_dict': with_grids(tensors, grids)}))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
@@ -19,6 +18,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models import Backbone
 from mmeffvit.models.checkpoints.grids import grids_in, with_grids
+from mmeffvit.models.checkpoints.write import torch_file
 from mmeffvit.models.layers.head_projections import (
     HeadProjections,
     Units,
@@ -254,6 +254,7 @@ def save(
     tensors = {key: value.detach().cpu() for key, value in state.items()}
     meta = dict(dataset_meta=dict(loaded.meta), pruning=dict(pruning))
     with atomic_output(path) as partial:
-        torch.save(dict(meta=meta, state_dict=with_grids(tensors, grids_in(state))), partial)
+        content = dict(meta=meta, state_dict=with_grids(tensors, grids_in(state)))
+        partial.write_bytes(torch_file(content))
         config.dump(partial.with_suffix('.py'))
         student.dump(distillation_path(partial))
