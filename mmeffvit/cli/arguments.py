@@ -1,6 +1,7 @@
 """Arguments and error handling shared by all commands."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -263,8 +264,10 @@ def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
     check_spelling(parser, argv)
     values = vars(parser.parse_args(argv))
     avoid_trapping_amx()
-    non_finite = values.pop('allow_non_finite', False)
-    with exit_with_message(values.pop('debug')), allow_non_finite(non_finite), shown():
+    non_finite, debug = values.pop('allow_non_finite', False), values.pop('debug')
+    # a log on a full disk would print every record with a traceback; the command has its message
+    logging.raiseExceptions = debug
+    with exit_with_message(debug), allow_non_finite(non_finite), shown():
         code = command.run(**values)
     if code:
         raise SystemExit(code)

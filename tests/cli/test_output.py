@@ -34,3 +34,26 @@ def test_an_error_has_the_lines_that_its_raiser_gave_it(capsys):
     assert caught.value.code == EXIT_CODE
     lines = capsys.readouterr().err.splitlines()
     assert lines[:3] == [r'error: a\nb has 2 errors: ', r'  1. c\nd', '  2. e']
+
+
+LOGGING = """
+import logging, sys
+from types import SimpleNamespace
+from mmeffvit.cli.arguments import new_parser, run_command
+
+log = logging.getLogger('run')
+log.propagate = False
+log.addHandler(logging.FileHandler('/dev/full'))
+command = SimpleNamespace(
+    make_parser=lambda: new_parser('log', 'log'), run=lambda: log.warning('lost')
+)
+run_command(command, sys.argv[1:], 'mmeffvit log')
+"""
+
+
+@pytest.mark.parametrize(('arguments', 'shown'), [([], False), (['--debug'], True)])
+def test_a_log_on_a_full_disk_prints_no_traceback_unless_asked(arguments, shown):
+    run = subprocess.run(
+        [sys.executable, '-c', LOGGING, *arguments], capture_output=True, text=True, check=True
+    )
+    assert ('No space left' in run.stderr) is shown, run.stderr

@@ -142,7 +142,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     'no image': ("'nothing.png' does not exist", 'nothing.png', {}),
     'an array of floats': ('float64 of shape (9, 9, 3)', np.zeros((9, 9, 3)), {}),
-    'an array of gray': ('uint8 of shape (9, 9)', np.zeros((9, 9), np.uint8), {}),
+    'an array of two channels': ('(9, 9, 2)', np.zeros((9, 9, 2), np.uint8), {}),
     'an array of nothing': ('(0, 9, 3)', np.zeros((0, 9, 3), np.uint8), {}),
     'an array of channels first': ('(3, 9, 9)', np.zeros((3, 9, 9), np.uint8), {}),
     'None': ('an input is of type NoneType', None, {}),

@@ -46,7 +46,8 @@ FOLDERS: dict[str, tuple[tuple[object, ...], str]] = {
                              'epoch_2.pth'),
     'work dir of test': ((*TEST, 'OUT'), 'detector.py'),
     'shown': ((*TEST, 'w', '--show-dir', 'OUT'), '000000.png'),
-    'browsed': (('browse', 'detector.py', '--num-images', 1, '--out-dir', 'OUT'), 'train_0.png'),
+    'browsed': (('browse', 'detector.py', '--num-images', 1, '--out-dir', 'OUT'),
+                'detector_train.png'),
     'classes': (('per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'), 'per_class.md'),
     'errors': (('errors', 'found.pkl', 'OUT', '--ann', VAL), 'bbox/errors.md'),
     'heads': (('analyze-heads', 'mobile/mmseg.py', 'mobile/epoch_1.pth', '--no-ablation',
@@ -92,7 +93,7 @@ def file_cases(case: Any, kind: str, arguments: Any, ready: Job) -> Iterator[Cas
         name = f'closed/{out}' if 'closed' in what else f'{out}/{out}' if 'below' in what else out
         yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
                    says=(f"'{name}'",))  # fmt: skip
-    if 'complexity' not in kind:
+    if '--json' not in arguments:  # which takes any
         yield case(kind, 'another ending', with_output(arguments, 'out.xyz'), ready,
                    says=('.xyz',))  # fmt: skip
     if 'convert' not in arguments:

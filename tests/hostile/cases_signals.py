@@ -135,7 +135,8 @@ def interrupt(
                 pid, after, begin = start(output), after / 2, time.monotonic()
             elif done or time.monotonic() - begin > LIMIT:
                 lines = [line for line in output.read_text().splitlines() if 'error' in line]
-                print(*lines[-1:] or ['error: it ended before the signal'])
+                end = output.read_text()[-500:]
+                print(*lines[-1:] or [f'error: it ended before the signal: {end!r}'])
                 raise SystemExit(2)
             time.sleep(0.01)
         (os.killpg if number == signal.SIGINT else os.kill)(pid, number)
