@@ -33,8 +33,9 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import avoid_trapping_amx
 from mmeffvit.utils.optional import require
 
-# under nohup it would be ignored in all processes of the suite, and tests send it
+# under nohup and in the background they would be ignored in all processes of the suite
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / 'shared' / 'data'

@@ -71,7 +71,7 @@ def tree_of(path: Path) -> ast.Module:
 
 def imported_by(path: Path) -> Iterator[str]:
     """The full names of all imports of a file, including those in functions."""
-    (top,) = (place for place in path.parents if place.name == 'mmeffvit')
+    top = next(place for place in path.parents if place.name == 'mmeffvit')  # the nearest
     package = path.relative_to(top.parent).parent.parts
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):

@@ -134,7 +134,9 @@ def interrupt(
             if done and is_short and not status:
                 pid, after, begin = start(output), after / 2, time.monotonic()
             elif done or time.monotonic() - begin > LIMIT:
-                lines = [line for line in output.read_text().splitlines() if line.startswith('error')]
+                lines = [
+                    line for line in output.read_text().splitlines() if line.startswith('error')
+                ]
                 end = output.read_text()[-500:]
                 print(*lines[-1:] or [f'error: it ended before the signal: {end!r}'])
                 raise SystemExit(2)

@@ -147,7 +147,7 @@ def test_a_complete_environment_is_kept_and_an_incomplete_one_recreated(set_up, 
 def test_targets_of_scripts_and_pages_are_in_the_makefile(script):
     text = (ROOT / script).read_text()
     called = set(re.findall(r'^\s*(?:- run: )?make ([a-z]+)', text, re.MULTILINE))
-    called |= set(' '.join(re.findall(r'^for step in ([a-z ]+);', text, re.MULTILINE)).split())
+    called |= set(' '.join(re.findall(r"steps\+?=\('?([a-z ]+)", text)).split())
     targets = re.findall(r'^([a-z]+):', (ROOT / 'Makefile').read_text(), re.MULTILINE)
     assert called
     assert called <= set(targets)
