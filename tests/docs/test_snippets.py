@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import cv2
@@ -173,6 +174,17 @@ def files(model, tmp_path_factory) -> Path:
     return folder
 
 
+def write_program(model: nn.Module) -> None:
+    """Write model.pte into the current folder, where ExecuTorch is installed."""
+    if find_spec('executorch') is None:
+        return
+    from mmeffvit.deploy.formats.onnx.write import ExportOptions
+    from mmeffvit.deploy.formats.table import write
+    from mmeffvit.deploy.graphs import make_graph
+
+    write(make_graph(model), 'model.pte', ExportOptions(shape=(320, 320)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ('page', 'codes'),
@@ -190,14 +202,17 @@ def test_the_scripts_of_a_page_run(page, codes, files, model, monkeypatch):
     namespace = dict(
         nn=nn, np=np, cv2=cv2, mmeffvit=mmeffvit, backbone=backbone, teacher=teacher,
         images=torch.rand(1, 3, *SIZE), logits=np.random.rand(8, 8, 3), width=16, height=16,
-        model=backbone if 'torch.compile' in ''.join(codes) else model,
     )  # fmt: skip
+    if any("load_program('model.pte')" in code for code in codes):
+        write_program(model)
     for code in codes:
         released = RELEASED.findall(code)
         if released:  # these need a download: tests/released loads files of the same layouts
             assert set(released) <= set(mmeffvit.list_models(pretrained=True))
             ast.parse(code)
             continue
+        # compiling a whole detector would take minutes
+        namespace['model'] = backbone if 'fuse(' in code else model
         try:
             exec(compile(code, name_of(page), 'exec'), namespace)
         except ModuleNotFoundError as error:

@@ -100,7 +100,8 @@ def test_a_student_learns_from_a_config_and_its_checkpoint_in_every_step(shapes,
     work_dir = tmp_path / 'work'
     run = run_command_here(
         'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017',
-        '--min-score', 0, '--losses', 'channels', 'imitation', '--work-dir', work_dir, *FAST,
+        '--min-score', 0, '--sure-score', 0, '--losses', 'channels', 'imitation',
+        '--work-dir', work_dir, *FAST,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert re.search(r'a step took \d+ ms, of which the teacher \d+ ms', run.stdout)
