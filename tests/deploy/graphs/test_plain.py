@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mmeffvit.deploy.formats.onnx.write import DEFERRED
 from mmeffvit.deploy.formats.openvino.write import compile_openvino, read_openvino
-from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.plain import SegFormerFusion, classes_that_can_win
 from tests.deploy import models
