@@ -61,7 +61,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     for delay in (0.8, 1.5, 2.5, 4.0):  # real time, of a busy machine
         job = interrupt(started(('check', 'detector.py')), delay, signal.SIGINT, is_short=True)
         yield case(f'imports after {delay} s', job)
-    in_two = (*TRAIN[:2], '--processes', '2', *TRAIN[2:])
+    in_two = (*TRAIN[:2], '--nproc-per-node', '2', *TRAIN[2:])
     for name, number in NUMBERS.items():
         for stage in ('in training', 'while a checkpoint is written'):
             job = interrupt(started(in_two), STAGES[stage], number)

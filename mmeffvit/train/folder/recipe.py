@@ -213,7 +213,9 @@ def fit_processes(wanted: int | None, batch: int) -> int:
         usual = usual_processes()
         return usual if batch % usual == 0 and batch // usual >= MIN_SHARE else 1
     if batch % wanted:
-        raise UserError(f'--processes is {wanted}, which cannot share a batch of {batch} equally')
+        raise UserError(
+            f'--nproc-per-node is {wanted}, which cannot share a batch of {batch} equally'
+        )
     return wanted
 
 

@@ -21,7 +21,10 @@ from .recipe import Overrides
 
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
-SPELLED = {'fraction': 'val-fraction', 'sure': 'sure-score'}
+SPELLED = {
+    'fraction': 'val-fraction', 'sure': 'sure-score', 'processes': 'nproc-per-node',
+    'accumulate': 'grad-accum-steps', 'balance': 'class-balanced',
+}  # fmt: skip
 
 
 def given(options: FinetuneOptions) -> dict[str, Any]:
