@@ -1,11 +1,12 @@
 """Configs and ``--cfg-options``: mistakes, odd files, values that cannot work."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.commands import Door, command, controls, in_turn, needs, train
+from tests.hostile.commands import Door, command, controls, in_turn, needs, put, train
 from tests.hostile.damage import damaged
 from tests.hostile.judge import Case
 from tests.hostile.world import World, dice
@@ -62,12 +63,16 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     yield Case('configs: random', 'complexity', 'bad', good.call('x.py'),
                in_turn(ready, FILES['no Python'][1]), says=('x.py',), is_control=True)  # fmt: skip
     for number in range(6 * more):
-
-        def spoil(folder: Path, number: int = number) -> None:
-            (folder / 'x.py').write_bytes(damaged(text, dice('config', seed, number)))
-
+        content = damaged(text, dice('config', seed, number))
+        # a config that can still be read is refused for a name that changed
+        names = {name for name in words(content) ^ words(text) if len(name) > 2}
         yield Case('configs: random', 'complexity', f'{number}', good.call('x.py'),
-                   in_turn(ready, spoil), expect='either', says=('x.py',))  # fmt: skip
+                   put("x.py", content, ready), expect='either',
+                   says=(('x.py', *names),))  # fmt: skip
+
+
+def words(content: bytes) -> set[str]:
+    return set(re.findall(r'\w+', content.decode(errors='replace')))
 
 
 def option_cases(world: World) -> Iterator[Case]:
