@@ -10,7 +10,6 @@ from .registries import (
     HOOKS,
     METRICS,
     MODELS,
-    OPTIM_WRAPPER_CONSTRUCTORS,
     OPTIM_WRAPPERS,
     TRANSFORMS,
     register_backbone,
@@ -22,7 +21,6 @@ __all__ = [
     'METRICS',
     'MODELS',
     'OPTIM_WRAPPERS',
-    'OPTIM_WRAPPER_CONSTRUCTORS',
     'TRANSFORMS',
     'register_backbone',
 ]
