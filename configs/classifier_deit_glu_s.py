@@ -5,4 +5,4 @@ The paper gives neither its place nor its input: see GatedAttention.
 
 _base_ = './classifier_deit_s.py'
 
-model = dict(backbone=dict(attention='gated'))
+model = dict(backbone=dict(attention=dict(type='gated')))

@@ -2,4 +2,4 @@
 
 _base_ = './classifier_deit_s.py'
 
-model = dict(backbone=dict(attention='hydra'))
+model = dict(backbone=dict(attention=dict(type='hydra')))

@@ -2,4 +2,4 @@
 
 _base_ = './classifier_deit_s.py'
 
-model = dict(backbone=dict(attention='token_linear'))
+model = dict(backbone=dict(attention=dict(type='token_linear')))

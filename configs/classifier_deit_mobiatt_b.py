@@ -5,4 +5,4 @@ It is trained with a teacher, like its baseline in the table; the paper does not
 
 _base_ = './classifier_deit_b.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

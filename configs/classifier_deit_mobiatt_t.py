@@ -2,4 +2,4 @@
 
 _base_ = './classifier_deit_t.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

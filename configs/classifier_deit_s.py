@@ -2,4 +2,4 @@
 
 _base_ = './classifier_deit_t.py'
 
-model = dict(backbone=dict(arch='s'), head=dict(in_channels=384))
+model = dict(backbone=dict(arch=dict(type='s')), head=dict(in_channels=384))

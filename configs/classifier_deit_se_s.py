@@ -5,4 +5,4 @@ The paper gives neither its place nor its sizes: see SqueezeExciteAttention.
 
 _base_ = './classifier_deit_s.py'
 
-model = dict(backbone=dict(attention='squeeze_excite'))
+model = dict(backbone=dict(attention=dict(type='squeeze_excite')))

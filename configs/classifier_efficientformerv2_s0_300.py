@@ -5,4 +5,4 @@ The released weights were trained for 450 epochs.
 
 _base_ = './classifier_efficientformerv2_mobiatt_s0.py'
 
-model = dict(backbone=dict(attention='local_global'))
+model = dict(backbone=dict(attention=dict(type='local_global')))

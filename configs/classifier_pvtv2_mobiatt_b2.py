@@ -5,4 +5,4 @@ The stages are those that give the printed 21.1 M parameters; the paper does not
 
 _base_ = './classifier_pvtv2_b2.py'
 
-model = dict(backbone=dict(attention='mobile', mobile_stages=(0, 1, 2, 3)))
+model = dict(backbone=dict(attention=dict(type='mobile'), mobile_stages=(0, 1, 2, 3)))

@@ -5,4 +5,4 @@ The layer is ViT's on all channels; the paper gives no number of heads; here it 
 
 _base_ = './classifier_shvit_s3.py'
 
-model = dict(backbone=dict(attention='multi_head', num_heads=8))
+model = dict(backbone=dict(attention=dict(type='multi_head', num_heads=8)))

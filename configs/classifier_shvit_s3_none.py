@@ -2,4 +2,4 @@
 
 _base_ = './classifier_shvit_s3.py'
 
-model = dict(backbone=dict(attention='none'))
+model = dict(backbone=dict(attention=dict(type='none')))

@@ -2,4 +2,4 @@
 
 _base_ = './maskrcnn_efficientformerv2_l.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

@@ -6,4 +6,4 @@ position biases and talking heads. The downsampling has biases, so the output st
 
 _base_ = './pspnet_efficientformerv2_s2_ade20k.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

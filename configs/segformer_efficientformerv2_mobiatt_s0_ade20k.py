@@ -6,4 +6,4 @@ training starts from EfficientFormerV2's, without its position biases and talkin
 
 _base_ = './segformer_efficientformerv2_s0_ade20k.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

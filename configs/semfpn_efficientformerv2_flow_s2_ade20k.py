@@ -6,4 +6,4 @@ of heads is EfficientFormerV2's; the paper uses the default of each mechanism's 
 
 _base_ = './semfpn_efficientformerv2_mobiatt_s2_ade20k.py'
 
-model = dict(backbone=dict(attention='flow'))
+model = dict(backbone=dict(attention=dict(type='flow')))

@@ -5,4 +5,4 @@ The paper states 80K iterations; 40K is from the code of its baseline, Efficient
 
 _base_ = './semfpn_efficientformerv2_l_ade20k.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

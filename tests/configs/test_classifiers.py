@@ -116,9 +116,8 @@ def test_layers_of_the_ablations_are_those_that_the_rows_name():
     for name in OTHERS:
         if '_s3_' in name or name.startswith('deit'):
             options = load(f'classifier_{name}').model.backbone
-            given = options.get('attention', 'single_head')
-            given = given if isinstance(given, str) else given.type
-            found[name] = (given, options.get('partial_ratio'))
+            given = options.get('attention', dict(type='single_head'))
+            found[name] = (given['type'], options.get('partial_ratio'))
     assert found == {
         'deit_hydra_s': ('hydra', None), 'deit_castling_s': ('castling', None),
         'deit_vanilla_s': ('head_softmax', None), 'deit_se_s': ('squeeze_excite', None),
@@ -148,8 +147,10 @@ def test_the_head_fits_the_backbone_and_the_crop_the_metafile(name):
     config, model = load(name), read_models()[name]
     family = config.model.backbone.type.removeprefix('mmeffvit.').lower()
     assert name.startswith(f'classifier_{family}_')
-    assert config.model.backbone.arch in name.split('_')
-    assert ('mobiatt' in name) == (config.model.backbone.get('attention') == 'mobile')
+    backbone = config.model.backbone
+    arch = backbone.arch if isinstance(backbone.arch, str) else backbone.arch.type
+    assert arch in name.split('_')
+    assert ('mobiatt' in name) == (backbone.get('attention') == dict(type='mobile'))
     crops = [step.crop_size for step in config.test_dataloader.dataset.pipeline
              if step.type == 'CenterCrop']  # fmt: skip
     scales = [step.scale for step in config.train_dataloader.dataset.pipeline

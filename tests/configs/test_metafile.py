@@ -153,7 +153,7 @@ def check_backbone(name: str) -> None:
     assert backbone.init_cfg == dict(
         type='Pretrained', checkpoint=find_model(f'{family}_{backbone.arch}').weights
     )
-    assert (backbone.get('attention') == 'mobile') == ('mobiatt' in name)
+    assert (backbone.get('attention') == dict(type='mobile')) == ('mobiatt' in name)
     assert f'_{family}_' in name
     assert backbone.arch in name.split('_')
     if family == 'efficientformerv2':
