@@ -1,6 +1,6 @@
 """SegFormer's decoder with SHViT-S1 and a light neck at stride 8, 160K iterations on ADE20K.
 
-The neck of the light detector adds the level at stride 8 and fuses all levels by depth-wise 5x5
+The neck of GFLite adds the level at stride 8 and fuses all levels by depth-wise 5x5
 convolutions, at two thirds of the MACs of `segformer_shvit_s1_ade20k`.
 """
 

@@ -1,6 +1,6 @@
 """PVTv2-B0-MobiAtt learns the maps of PVTv2-B0, 12 epochs on COCO's images."""
 
-_base_ = './efficientformerv2_mobiatt_s0.py'
+_base_ = './efficientformerv2_s0_mobile.py'
 
 released = dict(type='Pretrained', checkpoint='hf://timm/pvt_v2_b0.in1k')
 model = dict(

@@ -3,6 +3,6 @@
 The released weights were trained for 450 epochs.
 """
 
-_base_ = './classifier_efficientformerv2_mobiatt_s0.py'
+_base_ = './classifier_efficientformerv2_s0_mobile_300e.py'
 
 model = dict(backbone=dict(attention='local_global'))

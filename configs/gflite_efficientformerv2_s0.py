@@ -1,11 +1,11 @@
-"""Light detector with EfficientFormerV2-S0, 200 epochs on COCO at 320 x 320.
+"""GFLite with EfficientFormerV2-S0, 200 epochs on COCO at 320 x 320.
 
 The recipe follows SSDLite. The position bias tables are for 320 pixels; they are resized from
 the pretrained ones.
 """
 
 _base_ = [
-    '_base_/detection/light.py',
+    '_base_/detection/gflite.py',
     '_base_/datasets/coco_detection_320.py',
     '_base_/schedules/adamw_cosine_200.py',
     '_base_/runtime.py',

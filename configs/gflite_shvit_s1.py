@@ -1,11 +1,11 @@
-"""Light detector with SHViT-S1, 200 epochs on COCO at 320 x 320.
+"""GFLite with SHViT-S1, 200 epochs on COCO at 320 x 320.
 
 The recipe follows SSDLite. SHViT starts at stride 16: the neck adds the level at stride 8 by a
 sub-pixel convolution, and the one at stride 64 is the last map of the backbone.
 """
 
 _base_ = [
-    '_base_/detection/light.py',
+    '_base_/detection/gflite.py',
     '_base_/datasets/coco_detection_320.py',
     '_base_/schedules/adamw_cosine_200.py',
     '_base_/runtime.py',

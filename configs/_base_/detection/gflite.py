@@ -1,4 +1,4 @@
-"""A light one-stage detector, without its backbone: depth-wise 5x5 neck and head of 96 channels.
+"""GFLite, without its backbone: depth-wise 5x5 neck and head of 96 channels, one stage.
 
 A config adds the backbone and its channels; the neck makes levels at strides 8, 16, 32 and 64.
 Scores and boxes are trained with generalized focal loss (arXiv:2006.04388) and task-aligned

@@ -1,6 +1,6 @@
-"""Light detector with EfficientFormerV2-S0, 200 epochs on COCO at 416 x 416."""
+"""GFLite with EfficientFormerV2-S0, 200 epochs on COCO at 416 x 416."""
 
-_base_ = ['./light_efficientformerv2_s0.py', '_base_/datasets/at_416.py']
+_base_ = ['./gflite_efficientformerv2_s0.py', '_base_/datasets/at_416.py']
 
 model = dict(backbone=dict(resolution=416))
 train_dataloader = dict(dataset=dict(pipeline={{_base_.train_pipeline_416}}))

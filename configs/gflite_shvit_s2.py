@@ -1,6 +1,6 @@
-"""Light detector with SHViT-S2, 200 epochs on COCO at 320 x 320."""
+"""GFLite with SHViT-S2, 200 epochs on COCO at 320 x 320."""
 
-_base_ = './light_shvit_s1.py'
+_base_ = './gflite_shvit_s1.py'
 
 model = dict(
     backbone=dict(arch='s2', init_cfg=dict(checkpoint='hf://timm/shvit_s2.in1k')),

@@ -1,10 +1,10 @@
-"""Light detector with SwiftFormer-XS, 200 epochs on COCO at 320 x 320.
+"""GFLite with SwiftFormer-XS, 200 epochs on COCO at 320 x 320.
 
 The recipe follows SSDLite.
 """
 
 _base_ = [
-    '_base_/detection/light.py',
+    '_base_/detection/gflite.py',
     '_base_/datasets/coco_detection_320.py',
     '_base_/schedules/adamw_cosine_200.py',
     '_base_/runtime.py',

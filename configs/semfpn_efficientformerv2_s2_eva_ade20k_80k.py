@@ -4,6 +4,6 @@ A competitor of Mobile-Attention (ICML 2024), table 5, with the setup of its sec
 of heads is EfficientFormerV2's; the paper uses the default of each mechanism's own paper.
 """
 
-_base_ = './semfpn_efficientformerv2_mobiatt_s2_ade20k.py'
+_base_ = './semfpn_efficientformerv2_s2_mobile_ade20k_80k.py'
 
 model = dict(backbone=dict(attention='eva'))

@@ -1,11 +1,11 @@
-"""Light detector with MobileViTv2-0.5, 200 epochs on COCO at 320 x 320.
+"""GFLite with MobileViTv2-0.5, 200 epochs on COCO at 320 x 320.
 
 The recipe follows SSDLite. Images are RGB in [0, 1], as in the pretraining. Maps keep their size
 at sides that are no multiple of 64, such as 416: the backbone resizes odd ones and restores them.
 """
 
 _base_ = [
-    '_base_/detection/light.py',
+    '_base_/detection/gflite.py',
     '_base_/datasets/coco_detection_320.py',
     '_base_/schedules/adamw_cosine_200.py',
     '_base_/runtime.py',
