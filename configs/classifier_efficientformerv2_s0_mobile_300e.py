@@ -9,6 +9,7 @@ _base_ = [
     '_base_/classification/distilled.py',
     '_base_/datasets/imagenet1k.py',
     '_base_/schedules/adamw_mobiatt_300.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime.py',
 ]
 
@@ -23,4 +24,3 @@ model = dict(
     head=dict(in_channels=176),
     train_cfg=dict(augments=[dict(type='Mixup', alpha=0.8), dict(type='CutMix', alpha=1.0)]),
 )
-sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs

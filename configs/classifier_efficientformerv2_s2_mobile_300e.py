@@ -1,4 +1,7 @@
-"""EfficientFormerV2-S2-MobiAtt on ImageNet-1k, 300 epochs, with a teacher; see S0."""
+"""EfficientFormerV2-S2-MobiAtt on ImageNet-1k, 300 epochs, with a teacher.
+
+The recipe is Mobile-Attention's, section 5.1: see classifier_efficientformerv2_s0_mobile_300e.py.
+"""
 
 _base_ = './classifier_efficientformerv2_s0_mobile_300e.py'
 

@@ -38,4 +38,3 @@ model = dict(
     ],
 )
 train_dataloader = dict(batch_size=4)  # 8 GPUs
-auto_scale_lr = dict(enable=False, base_batch_size=32)

@@ -22,4 +22,3 @@ model = dict(
     neck=dict(in_channels=[96, 192, 384]),
 )
 train_dataloader = dict(batch_size=4)  # 8 GPUs
-auto_scale_lr = dict(enable=False, base_batch_size=32)

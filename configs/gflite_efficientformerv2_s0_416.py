@@ -1,4 +1,7 @@
-"""GFLite with EfficientFormerV2-S0, 200 epochs on COCO at 416 x 416."""
+"""GFLite with EfficientFormerV2-S0, 200 epochs on COCO at 416 x 416.
+
+The recipe is SSDLite's: see gflite_efficientformerv2_s0.py.
+"""
 
 _base_ = ['./gflite_efficientformerv2_s0.py', '_base_/datasets/at_416.py']
 

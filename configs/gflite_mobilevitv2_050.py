@@ -22,4 +22,3 @@ model = dict(
     ),
     neck=dict(in_channels=[128, 192, 256]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)

@@ -1,4 +1,7 @@
-"""GFLite with MobileViTv2-0.5, 200 epochs on COCO at 416 x 416."""
+"""GFLite with MobileViTv2-0.5, 200 epochs on COCO at 416 x 416.
+
+The recipe is SSDLite's: see gflite_mobilevitv2_050.py.
+"""
 
 _base_ = ['./gflite_mobilevitv2_050.py', '_base_/datasets/at_416.py']
 

@@ -19,4 +19,3 @@ model = dict(
     ),
     neck=dict(in_channels=[128, 224, 320], finer=True, coarser=False),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)

@@ -1,4 +1,7 @@
-"""GFLite with SHViT-S2, 200 epochs on COCO at 320 x 320."""
+"""GFLite with SHViT-S2, 200 epochs on COCO at 320 x 320.
+
+The recipe is SSDLite's: see gflite_shvit_s1.py.
+"""
 
 _base_ = './gflite_shvit_s1.py'
 

@@ -1,4 +1,7 @@
-"""GFLite with SHViT-S2, 200 epochs on COCO at 416 x 416."""
+"""GFLite with SHViT-S2, 200 epochs on COCO at 416 x 416.
+
+The recipe is SSDLite's: see gflite_shvit_s1.py.
+"""
 
 _base_ = ['./gflite_shvit_s2.py', '_base_/datasets/at_416.py']
 

@@ -1,4 +1,7 @@
-"""GFLite with SwiftFormer-XS, 200 epochs on COCO at 416 x 416."""
+"""GFLite with SwiftFormer-XS, 200 epochs on COCO at 416 x 416.
+
+The recipe is SSDLite's: see gflite_swiftformer_xs.py.
+"""
 
 _base_ = ['./gflite_swiftformer_xs.py', '_base_/datasets/at_416.py']
 

@@ -29,4 +29,3 @@ model = dict(
 
 val_cfg = val_dataloader = val_evaluator = None
 test_cfg = test_dataloader = test_evaluator = None
-auto_scale_lr = dict(enable=False, base_batch_size=16)

@@ -118,6 +118,22 @@ def test_configs_that_do_not_say_their_length_train_as_long_as_the_others_of_the
     assert {kind: found for kind, found in lengths.items() if len(found) > 1} == {}
 
 
+def test_a_config_that_inherits_names_the_file_with_its_recipe():
+    texts = {name: (ROOT / 'configs' / f'{name}.py').read_text() for name in ALL_CONFIGS}
+    parents = {name: re.findall(r"'\./(\w+)\.py'", text) for name, text in texts.items()}
+    files = {f'{name}.py' for name, above in parents.items() if not above}
+    files.add('semfpn_efficientformerv2_s2_mobile_ade20k_80k.py')  # whose length is its own
+    children = [name for name, above in parents.items() if above]
+    silent = [n for n in children if not any(file in texts[n].split('_base_')[0] for file in files)]
+    assert (silent, len(children) > 100) == ([], True)
+
+
+def test_synchronized_norms_stand_in_schedules_and_no_config_deletes_what_a_base_says():
+    for path in (ROOT / 'configs').rglob('*.py'):
+        assert '_delete_' not in path.read_text()
+        assert path.parent.name == 'schedules' or 'sync_bn =' not in path.read_text()
+
+
 def test_the_environment_moves_the_data(monkeypatch):
     monkeypatch.setenv('DATA_ROOT', '/elsewhere')
     config = load('maskrcnn_swiftformer_l1')

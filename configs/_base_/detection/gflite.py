@@ -31,7 +31,7 @@ model = dict(
         loss_dfl=dict(type='DistributionFocalLoss', loss_weight=0.25),
     ),
     train_cfg=dict(
-        assigner=dict(type='PointTaskAlignedAssigner', topk=13),
+        assigner=dict(type='mmeffvit.PointTaskAlignedAssigner', topk=13),
         allowed_border=-1,
         pos_weight=-1,
         debug=False,
