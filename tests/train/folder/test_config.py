@@ -58,8 +58,8 @@ def write(
 
 @pytest.mark.parametrize(
     'name',
-    ['rtmdet_swiftformer_xs', 'light_shvit_s1', 'ssdlite_mobilevitv2_050', 'retinanet_shvit_s4',
-     'maskrcnn_swiftformer_xs_shapes', 'deformabledetr_shvit_s4_singlehead',
+    ['rtmdet_swiftformer_xs', 'gflite_shvit_s1', 'ssdlite_mobilevitv2_050', 'retinanet_shvit_s4',
+     'maskrcnn_swiftformer_xs_shapes', 'deformabledetr_shvit_s4_single_head',
      'segformer_shvit_s1_ade20k'],
 )  # fmt: skip
 def test_students_of_every_head_draw_predictions_by_their_scores(name, tmp_path):
