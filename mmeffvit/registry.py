@@ -11,6 +11,7 @@ from .registries import (
     METRICS,
     MODELS,
     OPTIM_WRAPPERS,
+    TASK_UTILS,
     TRANSFORMS,
     register_backbone,
 )
@@ -21,6 +22,7 @@ __all__ = [
     'METRICS',
     'MODELS',
     'OPTIM_WRAPPERS',
+    'TASK_UTILS',
     'TRANSFORMS',
     'register_backbone',
 ]

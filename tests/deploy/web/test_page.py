@@ -23,7 +23,7 @@ from tests.deploy.graphs import test_two_stage as two_stage
 from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
 from tests.deploy.web.red import red_file
 
-DETECTOR, SEGMENTOR = 'light_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
+DETECTOR, SEGMENTOR = 'gflite_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hacked = 1">'] * 3
 
 
