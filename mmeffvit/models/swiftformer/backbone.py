@@ -157,7 +157,8 @@ class SwiftFormerEncoder(nn.Module):
         self.drop_path = DropPath(drop_prob)
 
     def folded(self) -> 'SwiftFormerEncoder':
-        self.attention_scale = self.attention_scale.fold_into(self.attention.out)
+        if isinstance(self.attention.out, nn.Conv2d):  # the printed form ends with a sum
+            self.attention_scale = self.attention_scale.fold_into(self.attention.out)
         self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
         return self
 
