@@ -264,7 +264,9 @@ def make_stage(
     make_attention = attention_for(attention, stride)  # also checks it
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
-    downsample = InvertedResidual(in_channels, channels, sampling.stride, sampling.entry)
+    downsample = InvertedResidual(
+        in_channels, channels, sampling.stride, sampling.downsample_dilation
+    )
     if index < 2:
         return Stage(downsample, [InvertedResidual(channels, channels) for _ in range(index)])
     block = MobileViTv2Block(

@@ -181,7 +181,7 @@ def make_stage(
     """
     channels = arch.channels[index]
     drop_prob = drop_probs(drop_path_rate, arch.depths, index)[-1]
-    spatial = dict(stride=sampling.stride, dilation=sampling.entry, bias=True)
+    spatial = dict(stride=sampling.stride, dilation=sampling.downsample_dilation, bias=True)
     downsample = (
         ConvNorm(arch.channels[index - 1], channels, 3, **spatial) if index else nn.Identity()
     )
