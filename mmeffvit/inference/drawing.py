@@ -62,14 +62,14 @@ def draw_classes(
 
 
 def write(
-    canvas: NDArray, texts: Iterable[tuple[str, Any, NDArray]], height: int, *, above: bool
+    canvas: NDArray, texts: Iterable[tuple[str, Any, NDArray]], size: int, *, above: bool
 ) -> NDArray:
     """Write texts with their corners and colors into an image: (H, W, 3) uint8 BGR -> the same.
 
     Each is above its corner if there is space, or below it, on a background of its color.
     """
     image = Image.fromarray(np.ascontiguousarray(canvas[..., ::-1]))
-    pen, font = ImageDraw.Draw(image), load_font(height)
+    pen, font = ImageDraw.Draw(image), load_font(size)
     for text, corner, color in texts:
         _, _, width, height = (int(value) + 2 for value in pen.textbbox((0, 0), text, font=font))
         left = min(max(round(float(corner[0])), 0), max(image.width - width, 0))

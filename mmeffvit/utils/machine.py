@@ -1,5 +1,6 @@
 """CPU features, reported and tested, and memory of the machine."""
 
+import ctypes
 import json
 import os
 import platform
@@ -7,9 +8,12 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from mmeffvit.errors import UserError
 
 from .files import write_file
 
@@ -37,6 +41,9 @@ core.compile_model(openvino.Model([product], [x]), 'CPU', {'INFERENCE_PRECISION_
 """,
 }
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+MAX_INT, NEVER = 2**31 - 1, -1
+
 
 def avoid_trapping_amx() -> None:
     """Keep torch and OpenVINO from AMX where the CPU reports it but traps on it with SIGILL.
@@ -60,10 +67,11 @@ def reports_amx() -> bool:
 def amx_works(memory: Path | None = None) -> bool:
     """Whether AMX works, which a child process tests once per environment, CPU and kernel.
 
-    The results are in the file ``memory``, by default in the folder of the environment.
+    The results are in the file ``memory``, by default in the user's cache.
     """
-    memory = memory or Path(sys.prefix, 'mmeffvit-amx.json')
-    machine = f'{cpu_name()}, {platform.release()}'
+    cache = Path(os.path.expanduser(os.environ.get('XDG_CACHE_HOME') or '~/.cache'))
+    memory = memory or cache / 'mmeffvit' / 'amx.json'
+    machine = f'{cpu_name()}, {platform.release()}, {sys.prefix}'
     try:
         known = json.loads(memory.read_text())
     except (OSError, ValueError):
@@ -71,7 +79,7 @@ def amx_works(memory: Path | None = None) -> bool:
     probe = next((code for name, code in AMX_PROBES.items() if find_spec(name)), None)
     if machine not in known and probe is not None:
         known[machine] = not traps(probe)
-        if os.access(memory.parent, os.W_OK):  # otherwise the next command tests again
+        with suppress(OSError, UserError):  # the next command tests again
             write_file(memory, json.dumps(known))
     return known.get(machine, True)
 
@@ -103,6 +111,22 @@ def cpu_info() -> dict[str, str]:
 
 def cpu_name() -> str:
     return cpu_info().get('model name') or platform.processor() or platform.machine()
+
+
+def keep_freed_memory() -> bool:
+    """Have glibc keep freed memory for the next operators instead of returning it to the kernel.
+
+    It unmaps large feature maps after every use, and the page faults of mapping them again take a
+    fifth of a training step. Other allocators and settings of the user are left alone.
+
+    Returns:
+        Whether memory is kept.
+    """
+    is_set = any(name.startswith(('MALLOC_', 'GLIBC_TUNABLES')) for name in os.environ)
+    if is_set or 'alloc' in os.environ.get('LD_PRELOAD', '') or not platform.libc_ver()[1]:
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(M_MMAP_THRESHOLD, MAX_INT) and mallopt(M_TRIM_THRESHOLD, NEVER))
 
 
 def num_cores() -> int:
