@@ -36,7 +36,7 @@ def test_the_work_dir_is_the_options_then_the_configs_then_the_name(config_file)
 
 @pytest.mark.parametrize('text', ['a = 1', "data_root = ''", "data_root = '/'"])
 def test_data_root_needs_one_to_replace(config_file, text):
-    with pytest.raises(UserError, match='cannot be replaced'):
+    with pytest.raises(UserError, match='data_root'):
         load_config(config_file(text + "\nname = 'kept'"), {'data_root': 'x'})
 
 
@@ -59,12 +59,6 @@ def test_a_config_anywhere_inherits_from_ours(config_file, monkeypatch, tmp_path
         load_config(path)
 
 
-def test_a_custom_import_that_fails_is_named(config_file):
-    path = config_file("custom_imports = dict(imports=['no_such_module'])")
-    with pytest.raises(UserError, match='no_such_module'):
-        load_config(path)
-
-
 @pytest.mark.parametrize(
     ('text', 'parts'),
     [
@@ -76,6 +70,7 @@ def test_a_custom_import_that_fails_is_named(config_file):
         ("_base_ = 'gone.py'\n", ('gone.py',)),
         ("_base_ = 'some_config.py'\n", ('form a cycle', 'some_config.py -> ')),
         (b'a = 1\0', ('null byte',)),
+        ("custom_imports = dict(imports=['no_such_module'])", ('no_such_module',)),
         ('_base_ = 5', ()),
     ],
     ids=lambda value: str(value)[:20],
@@ -123,7 +118,7 @@ def test_an_unsupported_default_scope_is_reported(config_file, scope):
 
 def test_a_backbone_of_mmpretrain_names_the_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, 'mmpretrain', None)  # as where it is not installed
-    with pytest.raises(UserError, match=r"mmpretrain is not installed: `pip install .*\[cls\]'`"):
+    with pytest.raises(UserError, match=r'mmpretrain .*\[cls\]'):
         open_config('maskrcnn_poolformer_s12')
 
 
