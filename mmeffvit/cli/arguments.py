@@ -19,7 +19,7 @@ from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.launcher import LAUNCHERS
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import check_output
-from mmeffvit.utils.machine import avoid_trapping_amx
+from mmeffvit.utils.machine import avoid_trapping_amx, keep_freed_memory
 from mmeffvit.zoo.source import Kind, classify
 
 from .output import EXIT_CODE, exit_with_message, shown
@@ -274,6 +274,7 @@ def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
     check_spelling(parser, argv)
     values = vars(parser.parse_args(argv))
     avoid_trapping_amx()
+    keep_freed_memory()
     non_finite, debug = values.pop('allow_non_finite', False), values.pop('debug')
     # a log on a full disk would print every record with a traceback; the command has its message
     logging.raiseExceptions = debug

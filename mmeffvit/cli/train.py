@@ -1,6 +1,6 @@
 """Train a model on a dataset or with a config.
 
-For a dataset, in any format of docs/datasets.md, a config is written to the work dir and trained.
+For a dataset, in any format of docs/data.md, a config is written to the work dir and trained.
 It can be edited and trained like any other config.
 """
 

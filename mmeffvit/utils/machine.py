@@ -1,5 +1,6 @@
 """CPU features, reported and tested, and memory of the machine."""
 
+import ctypes
 import json
 import os
 import platform
@@ -25,6 +26,9 @@ import torch
 with torch.autocast('cpu', torch.bfloat16):  # oneDNN uses AMX for products in bf16
     torch.nn.Linear(64, 64)(torch.ones(64, 64))
 """
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+MAX_INT, NEVER = 2**31 - 1, -1
 
 
 def avoid_trapping_amx() -> None:
@@ -82,6 +86,22 @@ def cpu_info() -> dict[str, str]:
 
 def cpu_name() -> str:
     return cpu_info().get('model name') or platform.processor() or platform.machine()
+
+
+def keep_freed_memory() -> bool:
+    """Have glibc keep freed memory for the next operators instead of returning it to the kernel.
+
+    It unmaps large feature maps after every use, and the page faults of mapping them again take a
+    fifth of a training step. Other allocators and settings of the user are left alone.
+
+    Returns:
+        Whether memory is kept.
+    """
+    is_set = any(name.startswith(('MALLOC_', 'GLIBC_TUNABLES')) for name in os.environ)
+    if is_set or 'alloc' in os.environ.get('LD_PRELOAD', '') or not platform.libc_ver()[1]:
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(M_MMAP_THRESHOLD, MAX_INT) and mallopt(M_TRIM_THRESHOLD, NEVER))
 
 
 def num_cores() -> int:

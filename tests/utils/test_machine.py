@@ -1,7 +1,8 @@
-"""What a CPU only claims is found by a child process, once, and avoided."""
+"""A trapping CPU is found by a child process; freed memory is kept by commands."""
 
 import json
 import os
+import platform
 
 import pytest
 
@@ -9,6 +10,24 @@ from mmeffvit.utils import machine
 from mmeffvit.utils.machine import BELOW_AMX, ISA, PROBE, amx_works, avoid_trapping_amx
 from tests.conftest import run_python
 
+COMMAND = """
+import resource, types, torch
+import mmeffvit
+from mmeffvit.cli.arguments import new_parser, run_command
+
+def run():
+    counts = []
+    for _ in range(6):
+        torch.ones(2**24)  # 64 MiB
+        counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+    print(counts[-1] - counts[1])
+
+if {as_command}:
+    parser = new_parser(__doc__, '')
+    run_command(types.SimpleNamespace(make_parser=lambda: parser, run=run), [], 'models')
+else:
+    run()
+"""
 ILLEGAL = 'import os, signal; os.kill(os.getpid(), signal.SIGILL)'
 
 
@@ -77,3 +96,16 @@ def test_the_probe_runs_in_bf16_and_obeys_the_cap():
     assert done.returncode == 0, done.stdout
     assert 'bf16' in done.stdout
     assert 'avx512_core_bf16' not in done.stdout
+
+
+@pytest.mark.skipif(not platform.libc_ver()[1], reason='no glibc')
+def test_a_command_keeps_freed_memory_unless_the_user_has_set_its_allocator():
+    def faults(as_command, **env):
+        done = run_python('-c', COMMAND.format(as_command=as_command), env=env)
+        assert done.returncode == 0, done.stdout
+        return int(done.stdout.split()[-1])
+
+    imported = faults(False)
+    assert faults(True) * 10 < imported
+    for name, value in (('MALLOC_TOP_PAD_', '0'), ('GLIBC_TUNABLES', 'glibc.malloc.perturb=0')):
+        assert faults(True, **{name: value}) * 2 > imported

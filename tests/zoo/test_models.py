@@ -82,7 +82,7 @@ ONE_OF_EACH_HEAD = (
     NAME, 'maskrcnn_deit_t', 'retinanet_shvit_s4', 'rtmdet_swiftformer_xs',
     'deformabledetr_resnet_50', 'semfpn_efficientformerv2_s0_ade20k', 'segformer_shvit_s1_ade20k',
     'pspnet_mobilevitv2_050_ade20k', 'deeplabv3_mobilevitv2_050_voc12', 'classifier_pvtv2_b0',
-    'pvtv2_b0', 'light_shvit_s1',
+    'pvtv2_b0', 'gflite_shvit_s1',
 )  # fmt: skip
 
 
