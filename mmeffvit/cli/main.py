@@ -37,7 +37,6 @@ COMMANDS = {  # each is a module of this folder, with `_` for `-`
     'per-class': 'report AP or IoU of every class',
     'suite': 'train and test many configs, with one results table',
     'convert-dataset': 'convert a dataset to COCO format or to label maps',
-    'prepare-voc-coco': 'build the training set of PASCAL VOC 2012 and COCO',
     'models': 'list models with accuracy, size and speed',
     'download': 'download weights for a machine without a network',
     'demo': 'train on generated shapes in minutes',
