@@ -41,7 +41,7 @@ CONFIGS = {
     'maskrcnn_swiftformer_xs': 320,
     'retinanet_shvit_s4': 320,
     'ssdlite_mobilevitv2_100': 320,
-    'deformabledetr_shvit_s4_singlehead': 320,
+    'deformabledetr_shvit_s4_single_head': 320,
     'pspnet_mobilevitv2_050_ade20k': 256,
     'deeplabv3_mobilevitv2_050_ade20k': 256,
     'semfpn_shvit_s4_ade20k': 256,

@@ -12,6 +12,7 @@ from .registries import (
     MODELS,
     OPTIM_WRAPPER_CONSTRUCTORS,
     OPTIM_WRAPPERS,
+    TASK_UTILS,
     TRANSFORMS,
     register_backbone,
 )
@@ -23,6 +24,7 @@ __all__ = [
     'MODELS',
     'OPTIM_WRAPPERS',
     'OPTIM_WRAPPER_CONSTRUCTORS',
+    'TASK_UTILS',
     'TRANSFORMS',
     'register_backbone',
 ]

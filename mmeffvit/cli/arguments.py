@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from mmeffvit.config.load import OptionsAction, is_config
+from mmeffvit.config.load import OptionsAction
 from mmeffvit.data.detect import Found, detect
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
@@ -20,7 +20,7 @@ from mmeffvit.train.engine.launcher import LAUNCHERS
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.machine import avoid_trapping_amx, keep_freed_memory
-from mmeffvit.zoo.opener import is_model
+from mmeffvit.zoo.source import Kind, classify
 
 from .output import EXIT_CODE, exit_with_message, shown
 from .spellings import check_spelling
@@ -141,7 +141,7 @@ output_folder = partial(output_file, folder=True)
 
 
 def add_out_dir(parser: argparse.ArgumentParser, default: str, what: str = 'output folder') -> None:
-    """Add an output folder; argparse also accepts ``--out``, its former name."""
+    """Add an output folder."""
     parser.add_argument(
         '--out-dir',
         dest='out',
@@ -220,7 +220,8 @@ def find_data(target: str, format: str | None = None) -> Found | None:
     """
     path = Path(target)
     if path.is_dir():
-        return None if is_config(target) or is_model(target) else detect(path, format)
+        is_model = classify(target) in (Kind.CONFIG, Kind.RUN, Kind.SAVED)
+        return None if is_model else detect(path, format)
     suffix = path.suffix.lower()
     if suffix not in ANNOTATIONS or not path.is_file():
         return None
@@ -230,6 +231,15 @@ def find_data(target: str, format: str | None = None) -> Found | None:
         if suffix not in CONFIGS:
             raise
         return None
+
+
+OF_DATA, OF_CONFIG = 'options for datasets', 'options for configs'
+
+
+def names_in(parser: argparse.ArgumentParser, title: str) -> tuple[str, ...]:
+    """The names of the options in a group of a parser."""
+    groups = (group for group in parser._action_groups if group.title == title)
+    return tuple(action.dest for group in groups for action in group._group_actions)
 
 
 def reject(

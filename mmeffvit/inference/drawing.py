@@ -172,6 +172,7 @@ def make_palette(
     if background is not None:
         lab = cv2.cvtColor(np.float32([[*SAFE, background]]) / 255, cv2.COLOR_RGB2LAB)[0]
         far = np.linalg.norm(lab[:, None] - lab[None], axis=2)  # between two colors
+        far[:, -1] /= 2  # from the images, more than from each other
         order = [len(SAFE)]
         for _ in SAFE:
             nearest = far[:, order].min(axis=1)

@@ -8,9 +8,12 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from mmeffvit.errors import UserError
 
 from .files import write_file
 
@@ -64,10 +67,11 @@ def reports_amx() -> bool:
 def amx_works(memory: Path | None = None) -> bool:
     """Whether AMX works, which a child process tests once per environment, CPU and kernel.
 
-    The results are in the file ``memory``, by default in the folder of the environment.
+    The results are in the file ``memory``, by default in the user's cache.
     """
-    memory = memory or Path(sys.prefix, 'mmeffvit-amx.json')
-    machine = f'{cpu_name()}, {platform.release()}'
+    cache = Path(os.path.expanduser(os.environ.get('XDG_CACHE_HOME') or '~/.cache'))
+    memory = memory or cache / 'mmeffvit' / 'amx.json'
+    machine = f'{cpu_name()}, {platform.release()}, {sys.prefix}'
     try:
         known = json.loads(memory.read_text())
     except (OSError, ValueError):
@@ -75,7 +79,7 @@ def amx_works(memory: Path | None = None) -> bool:
     probe = next((code for name, code in AMX_PROBES.items() if find_spec(name)), None)
     if machine not in known and probe is not None:
         known[machine] = not traps(probe)
-        if os.access(memory.parent, os.W_OK):  # otherwise the next command tests again
+        with suppress(OSError, UserError):  # the next command tests again
             write_file(memory, json.dumps(known))
     return known.get(machine, True)
 

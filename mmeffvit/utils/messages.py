@@ -3,23 +3,45 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TextIO, TypeVar
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar
 
 from .machine import num_cores
 
 T = TypeVar('T')
 R = TypeVar('R')
 logger = logging.getLogger('mmeffvit')
-console: list[tuple[TextIO, TextIO]] = []  # streams of messages while others are redirected
 
-# shows the steps of a job in place of a line each, on a terminal
-live: list[Callable[[str], None]] = []
+
+class Output:
+    """Where the messages of a command go, which sets it; only one command runs at a time.
+
+    Attributes:
+        streams: Standard output and error while those of the process are redirected to a file.
+        live: Shows a step of a job in place of a line each, on a terminal.
+    """
+
+    streams: tuple[TextIO, TextIO] | None = None
+    live: Callable[[str], None] | None = None
+
+    @contextmanager
+    def having(self, **values: Any) -> Iterator[None]:
+        """Set attributes, and restore them."""
+        before = dict(vars(self))
+        vars(self).update(values)
+        try:
+            yield
+        finally:
+            self.__dict__ = before
+
+
+output = Output()
 
 
 def step(text: str) -> None:
     """Report a step of a job, which a terminal shows until the next one."""
-    if live:
-        live[-1](text)
+    if output.live is not None:
+        output.live(text)
     else:
         logger.info(text)
 
@@ -29,7 +51,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
     from rich.console import Console  # not where exported files run
     from rich.progress import track
 
-    if live:
+    if output.live is not None:
         return _steps(items, description)
     terminal = Console(stderr=True)
     return track(

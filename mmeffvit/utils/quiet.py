@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from .files import own_file
-from .messages import console
+from .messages import output
 
 
 @contextmanager
@@ -49,9 +49,6 @@ def output_to(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = own_file(path).open('a', buffering=1, errors='backslashreplace')
     sys.stdout.flush()
-    console.append((sys.stdout, sys.stderr))
-    try:
-        with redirect_stdout(file), redirect_stderr(file):
-            yield
-    finally:
-        console.pop()
+    streams = output.streams or (sys.stdout, sys.stderr)
+    with output.having(streams=streams), redirect_stdout(file), redirect_stderr(file):
+        yield

@@ -6,14 +6,15 @@ from typing import Any
 
 from torch import nn
 
-from mmeffvit.config.load import ALL
+from mmeffvit.config.load import ALL, open_config
 from mmeffvit.errors import UserError
 from mmeffvit.models import families
 from mmeffvit.models.checkpoints import Checkpoint
 
-from .hub import config_of_saved, holds_model, read_folder
 from .metafile import Model, find_model
-from .opener import OpenModel, Source, find_source, is_folder, open_model
+from .opener import OpenModel, open_model
+from .saved import open_saved, read_saved
+from .source import Kind, Source, classify, find_source
 
 
 def get_model(
@@ -45,10 +46,11 @@ def get_model(
         mmeffvit.models.checkpoints.CheckpointError: If the weights cannot be found or read, or do
             not fit.
     """
-    if is_folder(name):
+    kind = classify(name)
+    if kind in OWN:
         if pretrained or cfg_options or options:
             raise UserError(f'{name} has its own weights and settings: give it alone')
-        return get_saved(name)
+        return OWN[kind](name)
     model = find_model(name)
     if model.config is None:
         if cfg_options is not None:
@@ -58,7 +60,7 @@ def get_model(
         raise UserError(
             f'{name} takes no argument {", ".join(options)}: give cfg_options with dotted keys'
         )
-    source = find_source(name, cfg_options, ALL)
+    source = Source(name, open_config(model.config, cfg_options, ALL))
     checkpoint = None
     if pretrained:
         checkpoint = source.open_weights(None if pretrained is True else pretrained)
@@ -84,15 +86,18 @@ def get_backbone(
 
 
 def get_saved(name: str) -> nn.Module:
-    """The model of a folder of :func:`mmeffvit.save_pretrained`, of transformers, or of a run."""
-    if holds_model(name):
-        content, weights = read_folder(name)
-        known = find_model(content['name'])
-        if known.config is None:
-            return get_backbone(known, weights, content.get('arguments') or {})
-        source = Source(name, config_of_saved(name, content, scopes=ALL), saved=weights)
-    else:
-        source = find_source(name, scopes=ALL)
+    """The model of a folder of :func:`mmeffvit.save_pretrained`, or of transformers."""
+    content, weights = read_saved(name)
+    known = find_model(content['name'])
+    if known.config is None:
+        return get_backbone(known, weights, content.get('arguments') or {})
+    source = Source(name, open_saved(name, content, scopes=ALL), weights)
+    return with_config(open_model(source, source.own))
+
+
+def get_trained(name: str) -> nn.Module:
+    """The model of a run."""
+    source = find_source(name, scopes=ALL)
     return with_config(open_model(source, source.own))
 
 
@@ -102,3 +107,7 @@ def with_config(opened: OpenModel) -> nn.Module:
     model.cfg = opened.config
     model.dataset_meta = dict(dataset.metainfo) if dataset is not None else {}
     return model
+
+
+# kinds with weights and settings of their own; a folder of neither is rejected
+OWN = {Kind.SAVED: get_saved, Kind.RUN: get_trained, Kind.FOLDER: get_trained}

@@ -1,11 +1,10 @@
 """Contact sheets."""
 
 import numpy as np
-import pytest
 import torch
 from mmengine.structures import BaseDataElement, InstanceData
 
-from mmeffvit.analysis.contact_sheet import captions, legend, montage, pair_of_boxes, tile
+from mmeffvit.analysis.contact_sheet import legend, montage, pair_of_boxes, tile
 
 
 def test_pictures_are_in_rows_below_the_title():
@@ -25,21 +24,6 @@ def test_pictures_of_any_size_are_centered_in_equal_tiles():
         assert whole.shape == (22 + 20, 20, 3)
         rows, columns = np.nonzero((whole[22:] == 0).all(axis=2))
         assert rows.min() + rows.max() == columns.min() + columns.max() == 19
-
-
-@pytest.mark.parametrize(
-    ('scores', 'caption'),
-    [
-        ((0.9, 0.4, 0.01), '2 objects above 0.3'),
-        ((0.012,), '0 objects above 0.3 (highest 0.012)'),
-        ((), '0 objects above 0.3'),
-    ],
-)
-def test_captions_count_objects_and_name_the_best_score_of_none(scores, caption):
-    sample = BaseDataElement(metainfo=dict(img_path='a/b.jpg'))
-    sample.gt_instances = InstanceData(labels=torch.zeros(1))
-    sample.pred_instances = InstanceData(scores=torch.tensor(scores))
-    assert captions(sample) == ('b.jpg: 1 object', caption)
 
 
 def test_misses_and_false_alarms_are_crossed_and_make_an_image_worse():

@@ -19,7 +19,6 @@ from torch.utils.data import Dataset
 from mmeffvit import get_model
 from mmeffvit.cli.console import RATED, RunConsole, summary, working
 from mmeffvit.utils.messages import progress, step
-from mmeffvit.utils.text import duration
 from tests.conftest import run_command_here
 
 EPOCH = re.compile(r'^epoch \d/3  loss \S+  \S+ images/s  box AP \S+ \(best \S+\)', re.MULTILINE)
@@ -29,7 +28,7 @@ EPOCH = re.compile(r'^epoch \d/3  loss \S+  \S+ images/s  box AP \S+ \(best \S+\
 def test_three_epochs_print_fewer_than_40_lines(shapes, tmp_path):
     done = run_command_here(
         'train', shapes, '--model', 'maskrcnn_swiftformer_xs_shapes', '--weights', 'none',
-        '--epochs', 3, '--processes', 1, '--export', 'none', '--work-dir', tmp_path / 'run',
+        '--epochs', 3, '--nproc-per-node', 1, '--export', 'none', '--work-dir', tmp_path / 'run',
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
@@ -187,11 +186,6 @@ def test_the_summary_names_what_papers_report_else_all():
     assert summary({'coco/bbox_mAP': 0.412, 'coco/bbox_mAP_50': 0.6}, 'm') == 'm: box AP 41.2 %'
     assert summary({'pascal/mAP': 0.5}, 'm') == 'm: pascal/mAP 0.5'
     assert summary({}, 'm') == 'm: no metrics: nothing was detected'
-
-
-@pytest.mark.parametrize(('seconds', 'text'), [(7.4, '7 s'), (600, '10 min'), (7500, '2 h 05 min')])
-def test_durations_have_two_units_at_most(seconds, text):
-    assert duration(seconds) == text
 
 
 class Terminal(io.StringIO):

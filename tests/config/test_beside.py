@@ -32,23 +32,7 @@ ATTACKS = (
     '{0} {name} %s %(x)s $x$ [bold]x[/bold]',
 )
 PARTS = st.sampled_from(
-    [
-        '{{',
-        '}}',
-        '{',
-        '$',
-        'HOME',
-        ':',
-        '"',
-        "'",
-        '\\',
-        '\n',
-        '"""',
-        '\udc80',
-        'fileDirname',
-        '#',
-        '(',
-    ]
+    ['{{', '}}', '{', '$', 'HOME', ':', '"', "'", '\\', '\n', '"""', '\udc80', 'fileDirname', '#(']
 )
 TEXT = st.text(st.characters()) | st.lists(PARTS | st.characters().map(str)).map(''.join)
 

@@ -22,7 +22,7 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import mmeffvit
-from mmeffvit.cli.main import COMMANDS, import_command
+from mmeffvit.cli.main import COMMANDS, import_command, split_command
 from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.models import SwiftFormer
 from mmeffvit.train.checks.config import check_config, faults_in
@@ -55,14 +55,16 @@ def commands_of(page: Path) -> Iterator[str]:
     yield from re.findall(r'^ *mmeffvit (.+)$', blocks, re.MULTILINE)
     outside = re.sub(r'^ *```.*?^ *```', '', text, flags=re.DOTALL | re.MULTILINE)
     for found in re.findall(r'`mmeffvit ([\w-]+ [^-`\n][^`\n]*)`', outside):
-        yield found.replace('\\|', '|')
+        if found not in COMMANDS:
+            yield found.replace('\\|', '|')
 
 
 def check_command(page_and_command: tuple[str, str]) -> None:
     _, command = page_and_command
     if '...' in command or re.match(r'\S+ [A-Z_]+(_OR_\w+)? \[', command):
         command = command.replace(' ...', '')  # the form of a command, with optional parts
-    name, *arguments = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
+    words = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
+    name, arguments = split_command(words)
     arguments = [WORDS.get(argument, argument) for argument in arguments]
     assert name in COMMANDS
     parser = import_command(name).make_parser()
@@ -133,6 +135,55 @@ def test_a_config_that_inherits_from_ours_has_no_fault_in_any_folder(code, page,
         require_or_skip('mmpretrain')
     require_scope(config)
     assert faults_in(check_config(config)) == []
+
+
+# arguments of a backbone in the text, and the configs that they are for
+ARGUMENTS = re.compile(
+    r'`((?:attention|downsampling|class_tokens|partial_ratio|resize_matrix)=[^`.]+[^`]*'
+    r"|dict\(type='\w+', [a-z_]+=[^.`]+\))`"
+)
+OVERRIDDEN = (
+    'classifier_deit_mobiatt_s', 'semfpn_deit_t_ade20k', 'classifier_shvit_s3',
+    'classifier_swiftformer_l1', 'classifier_mobilevitv2_100', 'classifier_pvtv2_mobiatt_b0',
+    'classifier_efficientformerv2_mobiatt_s2',
+)  # fmt: skip
+OVERRIDES = sorted(
+    {
+        (name_of(page), found if '=' in found.partition('(')[0] else f'attention={found}')
+        for page in PAGES
+        for found in ARGUMENTS.findall(page.read_text())
+    }
+)
+
+
+def test_overrides_in_the_text_are_those_of_the_attention():
+    assert {
+        ('docs/attention_layers.md', "attention=dict(type='multi_head', num_heads=8)"),
+        ('docs/attention_layers.md', 'partial_ratio=1 / 8'),
+        ('docs/backbones/deit.md', "attention=dict(type='castling', auxiliary=True)"),
+        ('docs/backbones/efficientformerv2.md', "attention='mobile', downsampling='mobile'"),
+    } <= set(OVERRIDES)
+
+
+@pytest.mark.parametrize(('page', 'override'), OVERRIDES)
+def test_an_override_in_the_text_works_in_a_config_that_inherits_from_ours(
+    page, override, tmp_path
+):
+    own = [name for name in OVERRIDDEN if f'_{Path(page).stem}_' in name] or OVERRIDDEN
+    errors = []
+    for name in own:
+        base = ROOT / 'configs' / f'{name}.py'
+        (tmp_path / f'{name}.py').write_text(
+            f'_base_ = [{str(base)!r}]\nmodel = dict(backbone=dict({override}))\n'
+        )
+        settings = load_config(tmp_path / f'{name}.py').model.backbone
+        settings.pop('init_cfg', None)
+        try:
+            with torch.device('meta'):
+                MODELS.build(settings)
+        except (TypeError, ValueError) as error:
+            errors.append(error)
+    assert len(errors) < len(own), errors
 
 
 SCRIPTS = [(page, [code for code in python_blocks(page) if not is_config(code)]) for page in PAGES]

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import Frame, Source
+from mmeffvit.inference.inputs import Frame, Media
 from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import LabelMap
@@ -199,7 +199,7 @@ def test_unreadable_inputs_are_reported_and_skipped_with_a_nonzero_exit_code(
     (photos / 'notes.txt').touch()
     files = untrained('RetinaNet')
     command = ('predict', files.config, files.checkpoint)
-    options = ('--device', 'cpu', '--out', tmp_path / 'found.json', '--no-pictures')
+    options = ('--device', 'cpu', '--out', tmp_path / 'found.json', '--no-save-vis')
     done = run_command_here(*command, f'{photos}/**/*', 'no.jpg', *options)
     assert done.returncode == 1, done.stdout
     skipped = [line for line in done.stdout.splitlines() if line.startswith('skipped: ')]
@@ -348,7 +348,7 @@ def test_an_interruption_leaves_finished_pictures_and_no_unfinished_file(
 @pytest.mark.parametrize(('offset', 'highest', 'kind'), [(0, 2, np.uint8), (1, 300, np.uint16)])
 def test_label_maps_are_written_with_the_values_of_the_data_set(offset, highest, kind, tmp_path):
     labels = np.array([[0, 1, 2], [2, highest, 0]])
-    source = Source(Path('a.jpg'), Path('a.jpg'), Path('a.jpg'), Path('deep/a.png'))
+    source = Media(Path('a.jpg'), Path('a.jpg'), Path('a.jpg'), Path('deep/a.png'))
     frame = Frame(source, None, np.zeros((2, 3, 3), np.uint8))
     LabelMapWriter(tmp_path, offset).write(frame, LabelMap(None, None, labels, ()))
     written = cv2.imread(str(tmp_path / 'deep' / 'a.png'), cv2.IMREAD_UNCHANGED)

@@ -60,8 +60,10 @@ CASES = {
         joined, SwiftFormer, SWIFT, ('key_value_additive', 'self', 'transpose', 'separable')
     ),
     'swiftformer cross-covariance': partial(SwiftFormer, SWIFT, attention='cross_covariance'),
-    'shvit': partial(SHViT, SHVIT, num_heads=4, partial_ratio=0.5),
-    'shvit multi-head': partial(SHViT, SHVIT, attention='multi_head', num_heads=2),
+    'shvit': partial(
+        SHViT, SHVIT, attention=dict(type='partial_multi_head', num_heads=4), partial_ratio=0.5
+    ),
+    'shvit multi-head': partial(SHViT, SHVIT, attention=dict(type='multi_head', num_heads=2)),
     'shvit bottleneck': partial(SHViT, SHVIT, attention='bottleneck'),
     'mobilevitv2': partial(
         joined,

@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import sys
 
 import pytest
 
@@ -38,8 +37,8 @@ def claimed(monkeypatch, tmp_path):
     monkeypatch.setenv(ISA, '')
     monkeypatch.delenv(ISA)  # absent, and so again after the test
     monkeypatch.setattr(machine, 'cpu_info', lambda: {'flags': 'avx2 amx_tile', 'model name': 'A'})
-    monkeypatch.setattr(sys, 'prefix', str(tmp_path))
-    return tmp_path / 'mmeffvit-amx.json'
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    return tmp_path / 'mmeffvit' / 'amx.json'
 
 
 def answer(monkeypatch, code):
@@ -81,9 +80,10 @@ def test_a_cap_of_the_user_and_a_cpu_without_amx_are_not_probed(monkeypatch, cla
 
 def test_nothing_is_remembered_where_it_cannot_be_written_or_read(monkeypatch, claimed):
     answer(monkeypatch, ILLEGAL)
+    claimed.parent.mkdir()
     claimed.write_text('{"interrupted')
     assert not amx_works()
-    assert not amx_works(claimed.parent / 'absent' / 'memory.json')
+    assert not amx_works(claimed / 'below a file.json')
 
 
 @pytest.mark.parametrize('package', sorted(AMX_PROBES))

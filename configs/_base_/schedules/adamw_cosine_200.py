@@ -22,4 +22,5 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
-sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs
+sync_bn = 'torch'  # in distributed runs
+auto_scale_lr = dict(enable=False, base_batch_size=128)  # 4 GPUs with 32 each

@@ -21,3 +21,4 @@ param_scheduler = [
 ]
 custom_hooks = [dict(type='mmeffvit.EMAHook', momentum=5e-4, update_buffers=True)]
 sync_bn = 'torch'  # in distributed runs
+auto_scale_lr = dict(enable=False, base_batch_size=128)  # 4 GPUs with 32 each

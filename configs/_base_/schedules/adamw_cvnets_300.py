@@ -24,3 +24,4 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=1024)

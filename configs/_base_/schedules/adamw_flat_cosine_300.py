@@ -57,4 +57,5 @@ custom_hooks = [
     ),
     dict(type='PipelineSwitchHook', switch_epoch=280, switch_pipeline=single_images),
 ]
-sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs
+sync_bn = 'torch'  # in distributed runs
+auto_scale_lr = dict(enable=False, base_batch_size=256)  # 8 GPUs with 32 each

@@ -12,3 +12,4 @@ optim_wrapper = dict(
 param_scheduler = [
     dict(type='PolyLR', power=0.9, eta_min=1e-6, by_epoch=False, begin=0, end=40_000),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

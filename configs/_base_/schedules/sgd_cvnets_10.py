@@ -20,3 +20,4 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=128)

@@ -6,10 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.self_attention import SelfAttention, from_tokens, to_tokens
 
 
-class LatentSelfAttention(nn.Module):
+class LatentSelfAttention(Attention):
     """Separable self-attention of arXiv:2206.02680 with several latent tokens.
 
     ``y = W_o(relu(W_v x) * sum_n(s_n W_k x_n))`` with ``s = mean_l(softmax_n(W_l x))``: each of the
@@ -70,7 +71,7 @@ def choose_tokens(norms: Tensor, count: int, sampling: str) -> Tensor:
     return scores.topk(count, dim=1).indices.sort(dim=1).values
 
 
-class SampledSelfAttention(nn.Module):
+class SampledSelfAttention(Attention):
     """Separable self-attention with pixel and patch sampling: appendix E of arXiv:2206.02680.
 
     :class:`SeparableSelfAttention`, with the same weights, among m of the P pixels of each patch,

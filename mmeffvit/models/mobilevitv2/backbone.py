@@ -17,7 +17,7 @@ from mmeffvit.models.backbone import (
     resolve_arch,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.choice import choose
+from mmeffvit.models.layers.choice import Choice, choose
 from mmeffvit.models.layers.conv import ConvNorm
 from mmeffvit.models.layers.folding import absorb_group_norm
 from mmeffvit.models.layers.self_attention import SelfAttention
@@ -221,13 +221,14 @@ class MobileViTv2Block(nn.Module):
         return x
 
 
-def attention_for(attention: str | Mapping[str, Any], stride: int) -> Callable[[int], nn.Module]:
+def attention_for(attention: Choice, stride: int) -> Callable[[int], nn.Module]:
     """The factory of the attention of a block at ``stride``, called with its channels."""
-    layer, arguments = choose(attention, ATTENTIONS)
-    if layer is LinformerAttention:
+    chosen = choose(attention, ATTENTIONS)
+    own = dict(patch_size=PATCH_SIZE)
+    if chosen.func is LinformerAttention:
         side = -(-TRAINING_SIDE // (PATCH_SIZE * stride))
-        arguments = dict(grid=(side, side)) | arguments
-    return partial(layer, **dict(patch_size=PATCH_SIZE) | arguments)
+        own['grid'] = (side, side)
+    return partial(chosen.func, **own | chosen.keywords)
 
 
 def make_stage(
@@ -236,7 +237,7 @@ def make_stage(
     stride: int,
     sampling: Sampling,
     restore_size: bool,
-    attention: str | Mapping[str, Any],
+    attention: Choice,
 ) -> Stage:
     """A stage: an inverted residual for downsampling, followed by the blocks."""
     make_attention = attention_for(attention, stride)  # also checks it
@@ -290,6 +291,7 @@ class MobileViTv2(Backbone):
     """
 
     variants = VARIANTS
+    attentions = ATTENTIONS
     layouts = LAYOUTS
     input_mean = (0.0, 0.0, 0.0)
     input_std = (255.0, 255.0, 255.0)
@@ -301,7 +303,7 @@ class MobileViTv2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3, 4),
         output_stride: int = 32,
         odd_size: str = 'official',
-        attention: str | Mapping[str, Any] = 'separable',
+        attention: Choice = 'separable',
         **options: Unpack[BackboneOptions],
     ) -> None:
         if isinstance(arch, int | float):

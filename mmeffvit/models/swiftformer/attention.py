@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.folding import absorb_affine
 from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import Locate, Reading
 
 
-class EfficientAdditiveAttention(nn.Module):
+class EfficientAdditiveAttention(Attention):
     """Efficient additive attention, at linear cost through one global query: arXiv:2303.15446.
 
     ``y = W_f(W_p(g * k) + q)`` with ``q = |W_q x|``, ``k = |W_k x|``, ``a = |q . w|`` and ``g =

@@ -19,7 +19,7 @@ from mmeffvit.models.backbone import (
     resolve_out_indices,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.choice import choose
+from mmeffvit.models.layers.choice import Choice, choose
 from mmeffvit.models.layers.conv import ConvNorm, ConvStem
 from mmeffvit.models.layers.folding import absorb_batch_norm
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
@@ -190,7 +190,7 @@ def make_stage(
     return Stage(downsample, [*encoders, last])
 
 
-def reset_parameters(module: nn.Module) -> None:
+def initialize(module: nn.Module) -> None:
     """Initialize as the official code does: normal, truncated at ±2, zero bias."""
     if isinstance(module, EfficientAdditiveAttention):
         nn.init.normal_(module.score.weight)  # parents are visited after their children
@@ -226,6 +226,7 @@ class SwiftFormer(Backbone):
     """
 
     variants = VARIANTS
+    attentions = ATTENTIONS
     layouts = LAYOUTS
 
     def __init__(
@@ -235,15 +236,14 @@ class SwiftFormer(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         output_norm: bool = True,
         output_stride: int = 32,
-        attention: str | Mapping[str, Any] = 'additive',
+        attention: Choice = 'additive',
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
-        layer, arguments = choose(attention, ATTENTIONS)
-        make_attention = partial(layer, **arguments)
+        make_attention = choose(attention, ATTENTIONS)
         norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
@@ -257,4 +257,4 @@ class SwiftFormer(Backbone):
             output_norms=norms,
             **options,
         )
-        self.apply(reset_parameters)
+        self.apply(initialize)

@@ -16,7 +16,7 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import check_classes, check_data, load_checked
 from mmeffvit.utils.files import atomic_output, check_output, own_file
-from mmeffvit.zoo.opener import find_source
+from mmeffvit.zoo.source import find_source
 
 from .launcher import build_runner, leave_process_group, unwrap
 from .options import RunOptions, prepare

@@ -25,8 +25,8 @@ from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
-from mmeffvit.zoo.opener import Source, find_source
 from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
+from mmeffvit.zoo.source import Source, find_source
 
 from .checkpoint_loader import handed_over
 from .compiled import CompileHook

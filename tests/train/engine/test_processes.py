@@ -13,10 +13,16 @@ import pytest
 import torch
 
 from mmeffvit.cli.arguments import add_cfg_options
+from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.options import RunOptions
-from mmeffvit.train.engine.processes import arguments_of, check_count, train_in_processes
+from mmeffvit.train.engine.processes import (
+    arguments_of,
+    check_count,
+    train_in_processes,
+    work_dir_of,
+)
 from tests.data.sets import write_yolo
 
 OPTIONS = {
@@ -65,6 +71,13 @@ def test_a_literal_that_cannot_be_read_is_an_error_of_the_command_line(capsys):
             parser.parse_args(['--cfg-options', text])
 
 
+def test_the_work_dir_of_a_run_that_is_trained_further_is_its_own(tmp_path):
+    load_config('ssdlite_mobilevitv2_050').dump(tmp_path / 'bolts.py')
+    torch.save(dict(state_dict={}), tmp_path / 'epoch_1.pth')
+    assert work_dir_of(str(tmp_path), RunOptions()) == tmp_path
+    assert work_dir_of(str(tmp_path), RunOptions(cfg_options={'work_dir': 'w'})) == Path('w')
+
+
 @pytest.mark.slow
 def test_a_failure_is_one_error_and_signals_are_handled_as_before(tmp_path, capfd):
     before = signal.getsignal(signal.SIGTERM)
@@ -74,14 +87,14 @@ def test_a_failure_is_one_error_and_signals_are_handled_as_before(tmp_path, capf
     said = capfd.readouterr().err
     assert "error: config 'nothing.py' does not exist" in said
     assert 'Traceback' not in said
-    with pytest.raises(UserError, match='--processes is 0; give 1 or more'):
+    with pytest.raises(UserError, match='--nproc-per-node is 0; give 1 or more'):
         train_in_processes(0, 'nothing.py', RunOptions())
 
 
 def test_more_processes_than_gpus_are_rejected_unless_gpus_are_hidden(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
-    with pytest.raises(UserError, match='--processes is 2, but there is 1 GPU: give at most 1'):
+    with pytest.raises(UserError, match='--nproc-per-node is 2, but there is 1 GPU: give'):
         check_count(2, {})
     check_count(1, {})
     check_count(2, {'CUDA_VISIBLE_DEVICES': ''})
@@ -100,7 +113,7 @@ def test_sigterm_ends_all_processes(tmp_path):
     """Of the command, not of torchrun: no process may go on."""
     root = write_yolo(tmp_path / 'bolts', 16)
     arguments = (root, '--work-dir', tmp_path / 'work', '--weights', 'none', '--batch', 4)
-    command = [sys.executable, '-m', 'mmeffvit', 'train', *arguments, '--processes', 2]
+    command = [sys.executable, '-m', 'mmeffvit', 'train', *arguments, '--nproc-per-node', 2]
     with (tmp_path / 'log').open('w') as log:
         run = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
     try:
