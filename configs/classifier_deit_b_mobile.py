@@ -6,4 +6,4 @@ is Mobile-Attention's, section 5.1: see classifier_deit_b.py.
 
 _base_ = './classifier_deit_b.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

@@ -5,4 +5,4 @@ The recipe is Mobile-Attention's, section 5.1: see classifier_deit_t.py.
 
 _base_ = './classifier_deit_t.py'
 
-model = dict(backbone=dict(arch='s'), head=dict(in_channels=384))
+model = dict(backbone=dict(arch=dict(type='s')), head=dict(in_channels=384))

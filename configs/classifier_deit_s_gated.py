@@ -6,4 +6,4 @@ Mobile-Attention's, section 5.1: see classifier_deit_t.py.
 
 _base_ = './classifier_deit_s.py'
 
-model = dict(backbone=dict(attention='gated'))
+model = dict(backbone=dict(attention=dict(type='gated')))

@@ -5,4 +5,4 @@ The recipe is Mobile-Attention's, section 5.1: see classifier_deit_t.py.
 
 _base_ = './classifier_deit_s.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

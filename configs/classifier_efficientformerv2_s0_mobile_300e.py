@@ -18,7 +18,7 @@ model = dict(
     backbone=dict(
         type='mmeffvit.EfficientFormerV2',
         arch='s0',
-        attention='mobile',
+        attention=dict(type='mobile'),
         out_indices=(3,),
         resolution=224,
     ),

@@ -6,4 +6,4 @@ classifier_efficientformerv2_s0_mobile_300e.py.
 
 _base_ = './classifier_efficientformerv2_s2_mobile_300e.py'
 
-model = dict(backbone=dict(attention='local_global'))
+model = dict(backbone=dict(attention=dict(type='local_global')))

@@ -6,4 +6,4 @@ recipe is Mobile-Attention's, section 5.1: see classifier_pvtv2_b0.py.
 
 _base_ = './classifier_pvtv2_b2.py'
 
-model = dict(backbone=dict(attention='mobile', mobile_stages=(0, 1, 2, 3)))
+model = dict(backbone=dict(attention=dict(type='mobile'), mobile_stages=(0, 1, 2, 3)))

@@ -7,4 +7,4 @@ classifier_pvtv2_b0.py.
 
 _base_ = './classifier_pvtv2_b3.py'
 
-model = dict(backbone=dict(attention='mobile', mobile_stages=(0, 1, 2, 3)))
+model = dict(backbone=dict(attention=dict(type='mobile'), mobile_stages=(0, 1, 2, 3)))

@@ -6,4 +6,4 @@ of the authors' code: see classifier_shvit_s1.py.
 
 _base_ = './classifier_shvit_s3.py'
 
-model = dict(backbone=dict(attention='multi_head', num_heads=8))
+model = dict(backbone=dict(attention=dict(type='multi_head', num_heads=8)))

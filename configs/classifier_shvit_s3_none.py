@@ -5,4 +5,4 @@ The recipe is that of the authors' code: see classifier_shvit_s1.py.
 
 _base_ = './classifier_shvit_s3.py'
 
-model = dict(backbone=dict(attention='none'))
+model = dict(backbone=dict(attention=dict(type='none')))

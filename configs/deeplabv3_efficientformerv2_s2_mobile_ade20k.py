@@ -7,4 +7,4 @@ recipe is Semantic FPN's: see deeplabv3_efficientformerv2_s2_ade20k.py.
 
 _base_ = './deeplabv3_efficientformerv2_s2_ade20k.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

@@ -5,4 +5,4 @@ The recipe is EfficientFormerV2's: see maskrcnn_efficientformerv2_s0.py.
 
 _base_ = './maskrcnn_efficientformerv2_l.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

@@ -8,4 +8,4 @@ talking heads. The recipe is EfficientFormerV2's: see maskrcnn_efficientformerv2
 
 _base_ = './maskrcnn_efficientformerv2_s2.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

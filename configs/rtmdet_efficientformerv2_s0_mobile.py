@@ -7,4 +7,4 @@ rtmdet_efficientformerv2_s0.py.
 
 _base_ = './rtmdet_efficientformerv2_s0.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

@@ -7,4 +7,4 @@ is that of arXiv:2105.15203: see segformer_efficientformerv2_s0_ade20k.py.
 
 _base_ = './segformer_efficientformerv2_s0_ade20k.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

@@ -6,4 +6,4 @@ is EfficientFormerV2's: see semfpn_efficientformerv2_s0_ade20k.py.
 
 _base_ = './semfpn_efficientformerv2_l_ade20k.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

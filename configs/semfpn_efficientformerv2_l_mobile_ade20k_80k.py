@@ -8,7 +8,7 @@ The rest is EfficientFormerV2's: see semfpn_efficientformerv2_s0_ade20k.py.
 
 _base_ = './semfpn_efficientformerv2_l_ade20k.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))
 train_cfg = dict(max_iters=80_000)
 param_scheduler = [
     dict(type='PolyLR', power=0.9, eta_min=1e-6, by_epoch=False, begin=0, end=80_000),

@@ -7,4 +7,4 @@ recipe is Mobile-Attention's: see semfpn_efficientformerv2_s2_mobile_ade20k_80k.
 
 _base_ = './semfpn_efficientformerv2_s2_mobile_ade20k_80k.py'
 
-model = dict(backbone=dict(attention='eva'))
+model = dict(backbone=dict(attention=dict(type='eva')))

@@ -6,4 +6,4 @@ position biases and talking heads. The recipe is MobileViTv2's: see ssdlite_effi
 
 _base_ = './ssdlite_efficientformerv2_s0.py'
 
-model = dict(backbone=dict(attention='mobile'))
+model = dict(backbone=dict(attention=dict(type='mobile')))

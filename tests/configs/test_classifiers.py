@@ -130,9 +130,8 @@ def test_layers_of_the_ablations_are_those_that_the_rows_name():
     for name in OTHERS:
         if '_s3_' in name or name.startswith('deit'):
             options = load(f'classifier_{name}').model.backbone
-            given = options.get('attention', 'single_head')
-            given = given if isinstance(given, str) else given.type
-            found[name] = (given, options.get('partial_ratio'))
+            given = options.get('attention', dict(type='single_head'))
+            found[name] = (given['type'], options.get('partial_ratio'))
     assert found == {
         'deit_s_hydra': ('hydra', None), 'deit_s_castling': ('castling', None),
         'deit_s_head_softmax': ('head_softmax', None), 'deit_s_gated': ('gated', None),

@@ -11,7 +11,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS
 
-from mmeffvit.config.found import attentions
+from mmeffvit.config.found import names_in_tables
 from mmeffvit.zoo import read_models
 from tests.configs.models import (
     ALL_CONFIGS,
@@ -28,10 +28,13 @@ from tests.variants import check_all, sampled
 
 FEW = one_of_each_head_and_family()
 ZOO = read_models()
+# single_head is a form of the detector
+ATTENTIONS = '|'.join(sorted(names_in_tables('attention') - {'single_head'}, key=len)[::-1])
 # after the variant, every part says one thing that is not the usual one, in this order
 NAME = re.compile(
     r'(?P<head>[a-z]+\d?)_(?P<family>[a-z]+(v2)?)_(?P<arch>\d{2,3}|[a-z]{1,3}\d{0,2})'
-    rf'(_(?P<attention>{"|".join(attentions())}|multi_head|none))?(_(?P<form>single_head_projected|single_head|distilled|lightpan|partial_[a-z]+))?'
+    rf'(_(?P<attention>{ATTENTIONS}))?'
+    r'(_(?P<form>single_head_projected|single_head|distilled|lightpan|partial_[a-z]+))?'
     r'(_(?P<data>ade20k|voc12|imagenet21k|from21k|shapes))?'
     r'(_(?P<side>\d{3}))?(_(?P<length>\d+[ek]))?'
 )
@@ -101,7 +104,8 @@ def check_name(name: str) -> None:
     attention = given.type if isinstance(given, dict) else given
     assert said['attention'] == (None if attention == 'local_global' else attention)
     assert backbone.type.rpartition('.')[2].lower() == said['family']
-    assert str(backbone.get('arch', backbone.get('depth'))) == said['arch']
+    arch = backbone.get('arch', backbone.get('depth'))
+    assert str(arch['type'] if isinstance(arch, dict) else arch) == said['arch']
     assert re.search(FORMS.get(said['form'], ''), str(model.to_dict()))
     assert recipe['Training Data'] in (DATA.get(said['data']), 'COCO', 'ImageNet-1k')
     assert said['side'] in (str(ZOO[name].input_size[0]), None)

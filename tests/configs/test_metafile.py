@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.analysis.complexity.count import count as complexity
 from mmeffvit.analysis.complexity.forward import run_model
-from mmeffvit.config.load import uses_mmpretrain
+from mmeffvit.config.values import uses_mmpretrain
 from mmeffvit.models import families
 from mmeffvit.zoo import find_model, read_models
 from tests.configs.models import (

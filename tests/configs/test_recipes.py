@@ -35,7 +35,7 @@ SYNCED_BY_RUNNER = '*.norm_cfg.type'  # `sync_bn` of our config says it for the 
 # keys in which the variants of a config may differ
 SIZES = (
     '*.in_channels', '*.channels', 'model.backbone.arch', 'model.backbone.drop_path_rate',
-    'model.backbone.attention', 'model.backbone.init_cfg.checkpoint',
+    'model.backbone.attention.type', 'model.backbone.init_cfg.checkpoint',
 )  # fmt: skip
 PARENT = re.compile(r"^_base_ = '\./(\w+)\.py'$", re.MULTILINE)
 # ours, with the numbers of theirs

@@ -17,7 +17,7 @@ from mmeffvit.deploy.formats.onnx.write import (
     export_graph,
     trace,
 )
-from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
