@@ -7,3 +7,7 @@ _base_ = './classifier_mobilevitv2_200.py'
 
 model = dict(backbone=dict(arch='150'), head=dict(in_channels=768))
 optim_wrapper = dict(optimizer=dict(lr=3.5e-3, weight_decay=0.029))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=1e-6 / 3.5e-3, by_epoch=False, begin=0, end=20000),
+    {{_base_.cosine}},
+]

@@ -2,7 +2,9 @@
 
 The authors' code has no recipe for it, and its weights are not released. The paper (section 3.1)
 gives 30 epochs, a rate of 0.004 and a weight decay of 1e-8. Batch size, warm-up and
-augmentation are not given; they are those at 256 x 256: see classifier_shvit_s1.py.
+augmentation are not given; they are those at 256 x 256: see classifier_shvit_s1.py. That it
+starts from the weights at 256 x 256 and trains batch norms is our reading: the authors' code has
+`--finetune` and `--set_bn_eval`.
 """
 
 _base_ = './classifier_shvit_s4.py'

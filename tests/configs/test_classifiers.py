@@ -30,7 +30,10 @@ BUILT = (  # the smallest of every family, and whose numbers of MACs are nowhere
     'mobilevitv2_200_imagenet21k',
 )  # fmt: skip
 # of the authors' code by width; that of 2.0 is table 9 of arXiv:2206.02680
-RATES = {'050': (9e-3, 0.004), '100': (7.5e-3, 0.013), '150': (3.5e-3, 0.029), '200': (2e-3, 0.05)}
+RATES = {
+    '050': (9e-3, 0.004), '075': (9e-3, 0.008), '100': (7.5e-3, 0.013), '125': (4.9e-3, 0.02),
+    '150': (3.5e-3, 0.029), '175': (2.6e-3, 0.039), '200': (2e-3, 0.05),
+}  # fmt: skip
 TEACHER = dict(type='TimmClassifier', model_name='mobilenetv3_small_050')
 
 
@@ -55,8 +58,12 @@ def test_a_head_for_imagenet_21k_makes_the_model_as_large_as_the_paper_prints():
 
 @pytest.mark.parametrize('width', RATES)
 def test_rates_of_mobilevitv2_are_those_of_the_authors_code(width):
-    optimizer = load(f'classifier_mobilevitv2_{width}').optim_wrapper.optimizer
+    config = load(f'classifier_mobilevitv2_{width}')
+    optimizer = config.optim_wrapper.optimizer
     assert (optimizer.lr, optimizer.weight_decay) == RATES[width]
+    warmup, cosine = config.param_scheduler
+    assert optimizer.lr * warmup.start_factor == pytest.approx(1e-6)
+    assert (warmup.end, cosine.type) == (20000, 'CosineAnnealingLR')
 
 
 MOBIATT = [
@@ -76,8 +83,8 @@ def test_the_recipe_of_mobile_attention_is_that_of_its_section_5_1():
         assert tuple(recipe[key] for key in keys) == printed
         assert config.param_scheduler[-1].type == 'CosineAnnealingLR'
         assert config.param_scheduler[-1].end == 300
-        if not name.startswith('classifier_efficientformerv2'):
-            assert 'EMAHook' not in str(config.get('custom_hooks'))
+    without = {name for name in CLASSIFIERS if 'EMAHook' not in str(load(name).get('custom_hooks'))}
+    assert without == {*MOBIATT}  # every other recipe tests EMA weights
 
 
 # top-1 of table 1 of Mobile-Attention: original and with Mobile-Attention
@@ -87,14 +94,21 @@ TABLE_1 = {
     'efficientformerv2_s0': (75.7, 76.0), 'efficientformerv2_s2': (81.6, 82.1),
     'efficientformerv2_l': (83.3, 83.7),
 }  # fmt: skip
-# of its table 2, all DeiT-S; and of tables 3 and 6 of arXiv:2401.16456
+# of its table 2, all DeiT-S; of tables 3, 6 and 7 of arXiv:2401.16456, 7 and 8 of
+# arXiv:2206.02680, and 1 of arXiv:2303.15446
 OTHERS = {
     'deit_s_hydra': 73.5, 'deit_s_castling': 79.8, 'deit_s_head_softmax': 79.0,
     'deit_s_squeeze_excite': 78.3, 'deit_s_gated': 77.5, 'deit_s_token_linear': 76.4,
     'shvit_s1_distilled': 74.0, 'shvit_s2_distilled': 76.2, 'shvit_s3_distilled': 78.3,
     'shvit_s4_distilled': 80.2, 'shvit_s3_multi_head': 77.7, 'shvit_s3_none': 76.3,
     'shvit_s3_partial_eighth': 77.1, 'shvit_s3_partial_half': 77.5, 'shvit_s4_384': 81.0,
-    'shvit_s4_512': 82.0,
+    'shvit_s4_512': 82.0, 'mobilevitv2_050_384': 72.1, 'mobilevitv2_075_384': 77.0,
+    'mobilevitv2_125_384': 80.9, 'mobilevitv2_150_384': 81.5, 'mobilevitv2_175_384': 82.0,
+    'mobilevitv2_200_384': 82.2, 'mobilevitv2_150_from21k': 81.5,
+    'mobilevitv2_150_from21k_384': 82.6, 'mobilevitv2_175_from21k': 81.9,
+    'mobilevitv2_175_from21k_384': 82.9, 'mobilevitv2_150_imagenet21k': 44.5,
+    'mobilevitv2_175_imagenet21k': 45.8, 'efficientformer_l1_self': 79.9,
+    'efficientformer_l1_additive': 79.7,
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 
 from tests.configs.models import build, load, random_batch
+from tests.conftest import ROOT
 from tests.variants import sampled
 
 STOCK = 40_118_934
@@ -42,6 +43,14 @@ def test_six_layers_save_the_documented_number_of_parameters(attention, ffn_chan
     config = load(SINGLE_HEAD)
     config.model.single_head.update(attention=attention, ffn_channels=ffn_channels)
     assert count(config) == STOCK - 6 * (SAVED[attention] + ffn_saved)
+
+
+@pytest.mark.parametrize(
+    ('name', 'ratio'), [(SINGLE_HEAD, 1.057), (f'{SINGLE_HEAD}_projected', 1.009)]
+)
+def test_a_config_names_how_far_its_parameters_are_from_the_printed_ones(name, ratio):
+    assert round(count(load(name)) / 37.1e6, 3) == ratio
+    assert f' {ratio} times the' in ' '.join((ROOT / f'configs/{name}.py').read_text().split())
 
 
 def test_the_single_head_config_has_the_layers_of_the_paper():

@@ -30,6 +30,7 @@ PUBLISHED = [name for name, model in MODELS.items() if 'Published Size' in model
 UNCOUNTED = (
     'deformabledetr_resnet_50',
     'deformabledetr_resnet_50_single_head',
+    'deformabledetr_resnet_50_single_head_projected',
     'deformabledetr_shvit_s4_single_head',
 )
 LONG = 'deformabledetr_swiftformer_l1_single_head'

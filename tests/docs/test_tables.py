@@ -3,6 +3,8 @@
 import re
 import statistics
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +73,20 @@ def test_a_command_of_the_papers_trains_at_the_batch_size_of_its_recipe():
         config = load_config(find_model(name).config)
         total = int(count) * config.train_dataloader.batch_size
         assert total == config.auto_scale_lr.base_batch_size, name
+
+
+def test_the_page_of_papers_lists_what_has_no_row_and_configs_that_are_installed():
+    rows = rows_of(papers.PAGE)
+    listed = ' '.join(row[0] for row in rows)
+    asked = ('SwiftFormer, table 1', 'appendix C', 'SHViT, figure 2', 'SHViT, figure 6',
+             'figures 8 and 9', 'MobileViTv2, table 1', 'MobileViTv2, appendix E',
+             'Mobile-Attention, figure 4')  # fmt: skip
+    assert [source for source in asked if source not in listed] == []
+    named = re.findall(r'(mmdet|mmseg|mmpretrain) `(\S+\.py)`', papers.PAGE.read_text())
+    assert len(named) > 8
+    for package, config in named:
+        (folder,) = find_spec(package).submodule_search_locations
+        assert (Path(folder) / '.mim' / 'configs' / config).is_file(), config
 
 
 def test_every_released_model_has_a_row_with_its_address_and_its_family_a_license():

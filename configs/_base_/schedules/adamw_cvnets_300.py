@@ -10,10 +10,13 @@ optim_wrapper = dict(
     paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0),
     clip_grad=dict(max_norm=10),
 )
+cosine = dict(
+    type='CosineAnnealingLR', by_epoch=True, begin=0, end=300, T_max=300, eta_min_ratio=0.1
+)
 param_scheduler = [
     # from 1e-6 at the rate of width 2.0
     dict(type='LinearLR', start_factor=5e-4, by_epoch=False, begin=0, end=20000),
-    dict(type='CosineAnnealingLR', by_epoch=True, begin=0, end=300, T_max=300, eta_min_ratio=0.1),
+    cosine,
 ]
 custom_hooks = [
     dict(

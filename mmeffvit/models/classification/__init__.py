@@ -4,6 +4,7 @@ from mmeffvit.utils.optional import require
 
 require('mmpretrain')  # with torchvision ahead of it
 
+from .ablations import EfficientFormer, MobileViT  # noqa: E402
 from .datasets import ImageNetV2  # noqa: E402
 from .distillation import DistilledClassifier  # noqa: E402
 from .heads import ClassifierHead  # noqa: E402
@@ -11,5 +12,7 @@ from .heads import ClassifierHead  # noqa: E402
 __all__ = [
     'ClassifierHead',
     'DistilledClassifier',
+    'EfficientFormer',
     'ImageNetV2',
+    'MobileViT',
 ]

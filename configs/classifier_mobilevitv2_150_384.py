@@ -1,0 +1,9 @@
+"""MobileViTv2-1.5 fine-tuned on ImageNet-1k at 384 x 384, 10 epochs: table 7 of arXiv:2206.02680.
+
+The recipe is that of the authors' code: see classifier_mobilevitv2_100_384.py.
+"""
+
+_base_ = './classifier_mobilevitv2_100_384.py'
+
+load_from = 'hf://timm/mobilevitv2_150.cvnets_in1k'
+model = dict(backbone=dict(arch='150'), head=dict(in_channels=768))
