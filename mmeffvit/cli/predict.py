@@ -12,7 +12,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
-from mmeffvit.zoo.opener import holds_weights
+from mmeffvit.zoo.source import classify
 
 from .arguments import (
     MODEL,
@@ -83,7 +83,7 @@ def run(
     **values: Any,
 ) -> int:
     exported = Path(config).suffix in EXPORTED
-    alone = exported or holds_weights(config) or is_input(inputs[0])
+    alone = exported or classify(config).has_weights or is_input(inputs[0])
     checkpoint = None if alone else inputs.pop(0)
     if not inputs and not Path(checkpoint).exists():
         raise UserError(f'{checkpoint!r} does not exist')

@@ -18,8 +18,6 @@ from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-from .label_maps import changed, expand_argmax, shrink_argmax
-
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
 FUSED = ('Relu', 'Clip')  # fused into the preceding convolution
@@ -51,11 +49,10 @@ class OnnxQuantizer:
         quantization = require('onnxruntime.quantization', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
-            onnx.save(changed(onnx.load(path), expand_argmax), simplified)
             # symbolic shape inference fails on unknown operators; onnx's own continues, and only
             # types are needed
             quantization.shape_inference.quant_pre_process(
-                str(simplified), str(simplified), skip_symbolic_shape=True
+                str(path), str(simplified), skip_symbolic_shape=True
             )
             self.float_model = onnx.load(simplified)
             rename_numbered(self.float_model)
@@ -104,7 +101,6 @@ class OnnxQuantizer:
         return self.attempt_of(self.quantized(chosen), excluded)
 
     def attempt_of(self, model: Any, excluded: Sequence[str] = (), trained: str = '') -> Attempt:
-        model = changed(model, shrink_argmax)
         return Attempt(
             f'{self.weight_bits}-bit weights{trained}',
             tuple(excluded),

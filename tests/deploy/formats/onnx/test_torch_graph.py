@@ -15,7 +15,7 @@ onnx = pytest.importorskip('onnx')
 pytest.importorskip('onnxruntime')
 
 FILES = (
-    'ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs', 'light_swiftformer_xs',
+    'ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs', 'gflite_swiftformer_xs',
     'segformer_swiftformer_xs_ade20k', 'pspnet_mobilevitv2_050_ade20k',
 )  # fmt: skip
 X = np.linspace(-3, 3, 2 * 4 * 6 * 8, dtype=np.float32).reshape(2, 4, 6, 8)
