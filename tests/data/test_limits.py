@@ -1,5 +1,6 @@
 """Odd and large datasets end in one clear line, in time that grows with their size alone."""
 
+import gc
 import json
 import os
 import time
@@ -17,7 +18,7 @@ from mmeffvit.data.faults import Report
 from mmeffvit.data.files import images_below
 from mmeffvit.data.formats.coco_file import CocoFile
 from mmeffvit.data.prepare import PrepareOptions, held_out, prepare, read
-from mmeffvit.data.records import Object, Picture
+from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.detection import check_categories
 from mmeffvit.utils.images import (
@@ -308,3 +309,18 @@ def test_a_dataset_that_is_opened_again_inspects_changed_images_only(tmp_path, m
     assert opened() == images
     index.write_text('[')
     assert opened() == images
+
+
+def test_cycles_are_not_searched_while_a_dataset_is_read(tmp_path):
+    states = []
+
+    def reader(path: Path, options: PrepareOptions) -> DataSet:
+        states.append(gc.isenabled())
+        return read(path, options)
+
+    prepare(write_yolo(tmp_path / 'data'), tmp_path / 'out', PrepareOptions(), reader)
+    assert states == [False]
+    assert gc.isenabled()
+    with pytest.raises(UserError, match='does not exist'):
+        prepare(tmp_path / 'gone', tmp_path / 'out', PrepareOptions())
+    assert gc.isenabled()
