@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from mmeffvit.models.layers.choice import choose
 from mmeffvit.models.mobile_attention.mixers import MIXERS
 from mmeffvit.models.mobilevitv2.backbone import ATTENTIONS as MOBILEVITV2
+from mmeffvit.models.mobilevitv2.backbone import make_encoder
 from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from mmeffvit.models.swiftformer.backbone import ATTENTIONS as SWIFTFORMER
@@ -46,15 +47,25 @@ def mixers(**own: int) -> Layers:
     }
 
 
+def encoder(name: str, **own: float) -> Callable[[], nn.Module]:
+    """Attention and feed-forward of MobileViTv2."""
+    return lambda: make_encoder(CHANNELS, MOBILEVITV2[name](CHANNELS, **own))
+
+
 LATENTS = MOBILEVITV2['latents']
 GROUPS: dict[str, Layers] = {
     MIXED: mixers(),
     'SwiftFormer': {name: partial(cls, CHANNELS) for name, cls in SWIFTFORMER.items()},
     'MobileViTv2': {
-        **{name: partial(cls, CHANNELS, patch_size=2) for name, cls in MOBILEVITV2.items()},
+        **{
+            name: partial(cls, CHANNELS, patch_size=2)
+            for name, cls in MOBILEVITV2.items()
+            if name != 'sampled'
+        },
         '4 latents': partial(LATENTS, CHANNELS, 4),
-        '2 of 4 pixels': partial(MOBILEVITV2['sampled'], CHANNELS, pixels=2),
-        'half of the patches': partial(MOBILEVITV2['sampled'], CHANNELS, patches=0.5),
+        'encoder': encoder('separable'),
+        'encoder of 2 of 4 pixels': encoder('sampled', pixels=2),
+        'encoder of half of the patches': encoder('sampled', patches=0.5),
     },
     'SHViT': {
         'single head, 1 / 4.67': partial(SingleHeadSelfAttention, CHANNELS, ATTENDED),

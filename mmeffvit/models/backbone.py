@@ -82,12 +82,12 @@ class Sampling:
 
     Args:
         stride: Stride of the downsampling: 1 where the stage is dilated instead.
-        entry: Dilation of the downsampling, which the previous stage has.
+        downsample_dilation: Dilation of the downsampling, which the previous stage has.
         dilation: Dilation of the blocks.
     """
 
     stride: int
-    entry: int = 1
+    downsample_dilation: int = 1
     dilation: int = 1
 
 

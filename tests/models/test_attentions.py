@@ -59,7 +59,9 @@ CASES = {
     'swiftformer': partial(
         joined, SwiftFormer, SWIFT, ('key_value_additive', 'self', 'transpose', 'separable')
     ),
-    'swiftformer cross-covariance': partial(SwiftFormer, SWIFT, attention='cross_covariance'),
+    'swiftformer others': partial(
+        joined, SwiftFormer, SWIFT, ('cross_covariance', dict(type='additive', preset='paper'))
+    ),
     'shvit': partial(
         SHViT, SHVIT, attention=dict(type='partial_multi_head', num_heads=4), partial_ratio=0.5
     ),

@@ -79,9 +79,9 @@ def resize_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, in
         class tokens, are unchanged.
     """
     num_tokens = positions.shape[1] - old[0] * old[1]
-    cells = positions[:, num_tokens:].transpose(1, 2).unflatten(2, old)
-    cells = F.interpolate(cells, new, mode='bicubic').flatten(2).transpose(1, 2)
-    return torch.cat((positions[:, :num_tokens], cells), dim=1)
+    image = positions[:, num_tokens:].transpose(1, 2).unflatten(2, old)
+    resized = F.interpolate(image, new, mode='bicubic').flatten(2).transpose(1, 2)
+    return torch.cat((positions[:, :num_tokens], resized), dim=1)
 
 
 class PatchEmbedding(Gridded):

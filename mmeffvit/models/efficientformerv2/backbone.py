@@ -183,7 +183,7 @@ class DualDownsample(nn.Module):
         self, in_channels: int, out_channels: int, make_mixer: Mixer, sampling: Sampling
     ) -> None:
         super().__init__()
-        spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+        spatial = dict(stride=sampling.stride, dilation=sampling.downsample_dilation)
         self.local = ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
         mixer = make_mixer(*DOWNSAMPLING_WIDTHS, NUM_HEADS)
         # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
@@ -203,7 +203,7 @@ def make_downsample(
     in_channels, out_channels = arch.channels[index - 1 : index + 1]
     if index == 3:
         return DualDownsample(in_channels, out_channels, make_mixer, sampling)
-    spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+    spatial = dict(stride=sampling.stride, dilation=sampling.downsample_dilation)
     return ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
 
 

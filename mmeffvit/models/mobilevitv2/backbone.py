@@ -154,8 +154,7 @@ class SeparableEncoder(nn.Module):
         )
 
     def folded(self) -> 'SeparableEncoder':
-        if not isinstance(self.attention, SampledSelfAttention):  # which sees norms of tokens
-            self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
+        self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
         if isinstance(self.attention, SeparableSelfAttention):
             self.attention = KeylessSeparableSelfAttention(self.attention)
         self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
@@ -164,6 +163,28 @@ class SeparableEncoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.attention_norm(x))
         return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+class SampledEncoder(SeparableEncoder):
+    """A :class:`SeparableEncoder` of sampled tokens; the others pass unchanged.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attention: The attention layer, which samples.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W), with even H and W.
+    """
+
+    attention: SampledSelfAttention
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention.replace_sample(x, super().forward)
+
+
+def make_encoder(channels: int, attention: nn.Module) -> SeparableEncoder:
+    is_sampled = isinstance(attention, SampledSelfAttention)
+    return (SampledEncoder if is_sampled else SeparableEncoder)(channels, attention)
 
 
 class MobileViTv2Block(nn.Module):
@@ -196,7 +217,7 @@ class MobileViTv2Block(nn.Module):
         self.expand = nn.Conv2d(channels, attention_channels, 1, bias=False)
         self.encoders = nn.Sequential(
             *(
-                SeparableEncoder(attention_channels, make_attention(attention_channels))
+                make_encoder(attention_channels, make_attention(attention_channels))
                 for _ in range(depth)
             )
         )
@@ -243,7 +264,9 @@ def make_stage(
     make_attention = attention_for(attention, stride)  # also checks it
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
-    downsample = InvertedResidual(in_channels, channels, sampling.stride, sampling.entry)
+    downsample = InvertedResidual(
+        in_channels, channels, sampling.stride, sampling.downsample_dilation
+    )
     if index < 2:
         return Stage(downsample, [InvertedResidual(channels, channels) for _ in range(index)])
     block = MobileViTv2Block(

@@ -176,8 +176,12 @@ class Downsample(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int, sampling: Sampling = HALVING) -> None:
         super().__init__()
-        self.before = SHViTBlock(in_channels, depthwise_init=1.0, dilation=sampling.entry)
-        self.merge = PatchMerging(in_channels, out_channels, sampling.stride, sampling.entry)
+        self.before = SHViTBlock(
+            in_channels, depthwise_init=1.0, dilation=sampling.downsample_dilation
+        )
+        self.merge = PatchMerging(
+            in_channels, out_channels, sampling.stride, sampling.downsample_dilation
+        )
         self.after = SHViTBlock(out_channels, depthwise_init=1.0, dilation=sampling.dilation)
 
     def forward(self, x: Tensor) -> Tensor:

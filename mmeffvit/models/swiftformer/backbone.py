@@ -157,7 +157,8 @@ class SwiftFormerEncoder(nn.Module):
         self.drop_path = DropPath(drop_prob)
 
     def folded(self) -> 'SwiftFormerEncoder':
-        self.attention_scale = self.attention_scale.fold_into(self.attention.out)
+        if isinstance(self.attention.out, nn.Conv2d):  # the printed form ends with a sum
+            self.attention_scale = self.attention_scale.fold_into(self.attention.out)
         self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
         return self
 
@@ -180,7 +181,7 @@ def make_stage(
     """
     channels = arch.channels[index]
     drop_prob = drop_probs(drop_path_rate, arch.depths, index)[-1]
-    spatial = dict(stride=sampling.stride, dilation=sampling.entry, bias=True)
+    spatial = dict(stride=sampling.stride, dilation=sampling.downsample_dilation, bias=True)
     downsample = (
         ConvNorm(arch.channels[index - 1], channels, 3, **spatial) if index else nn.Identity()
     )
