@@ -14,8 +14,8 @@ def test_the_demonstration_ends_with_a_contact_sheet_and_a_table(tmp_path, capfd
     metrics = demo.run_demo(tmp_path, spec=spec, epochs=1)
     assert {'coco/bbox_mAP', 'coco/segm_mAP'} <= metrics.keys()
     sheet = cv2.imread(str(tmp_path / 'contact_sheet.png'))
-    # six rows and two columns of pairs below captions
-    assert sheet.shape == (28 + 6 * (22 + 384 + 6), 2 * (2 * 384 + 6), 3)
+    # six rows and two columns of pairs below captions, and a legend
+    assert sheet.shape == (28 + 6 * (22 + 384 + 6) + 34, 2 * (2 * 384 + 6), 3)
     printed = capfd.readouterr().out
     assert 'epoch 1/1' in printed
     for row in ('box AP', 'mask AP', 'images', 'log', 'checkpoint', 'on COCO'):

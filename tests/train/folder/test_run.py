@@ -42,7 +42,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     assert 'not made' not in run.stdout
     result = work_dir / 'result'
     sheet = cv2.imread(str(result / 'contact_sheet.png'))
-    assert sheet.shape == (28 + 2 * (22 + 384 + 6), 2 * (2 * 384 + 6), 3)  # square images
+    assert sheet.shape == (28 + 2 * (22 + 384 + 6) + 34, 2 * (2 * 384 + 6), 3)  # and a legend
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
     assert re.search(
