@@ -16,7 +16,7 @@ from mmeffvit.config.datasets import image_pipeline
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import open_checked
 from mmeffvit.utils.text import first_line
-from mmeffvit.zoo.opener import OpenModel
+from mmeffvit.zoo.models import OpenModel
 from mmeffvit.zoo.source import Source
 
 LOADER = re.compile(r'(^|\.)LoadImageFromFile$')

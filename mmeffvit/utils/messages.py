@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 from .machine import num_cores
 
@@ -14,25 +13,10 @@ logger = logging.getLogger('mmeffvit')
 
 
 class Output:
-    """Where the messages of a command go, which sets it; only one command runs at a time.
+    """Where the messages of a command go; only one command runs at a time."""
 
-    Attributes:
-        streams: Standard output and error while those of the process are redirected to a file.
-        live: Shows a step of a job in place of a line each, on a terminal.
-    """
-
-    streams: tuple[TextIO, TextIO] | None = None
-    live: Callable[[str], None] | None = None
-
-    @contextmanager
-    def having(self, **values: Any) -> Iterator[None]:
-        """Set attributes, and restore them."""
-        before = dict(vars(self))
-        vars(self).update(values)
-        try:
-            yield
-        finally:
-            self.__dict__ = before
+    streams: tuple[TextIO, TextIO] | None = None  # while those of the process are redirected
+    live: Callable[[str], None] | None = None  # shows steps in one line, on a terminal
 
 
 output = Output()

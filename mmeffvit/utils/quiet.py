@@ -1,4 +1,4 @@
-"""Suppress or redirect the output of other packages."""
+"""Suppress or redirect the output of other packages, and replace what they have."""
 
 import io
 import logging
@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from .files import own_file
 from .messages import output
@@ -50,5 +51,20 @@ def output_to(path: Path) -> Iterator[None]:
     file = own_file(path).open('a', buffering=1, errors='backslashreplace')
     sys.stdout.flush()
     streams = output.streams or (sys.stdout, sys.stderr)
-    with output.having(streams=streams), redirect_stdout(file), redirect_stderr(file):
+    with replaced(output, 'streams', streams), redirect_stdout(file), redirect_stderr(file):
         yield
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute of a module or an instance, and restore it."""
+    is_own = name in vars(owner)
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if is_own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)

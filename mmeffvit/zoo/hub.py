@@ -23,7 +23,7 @@ from .metafile import find_model
 from .nearest import describe_config, nearest_config
 from .saved import CONFIG, KIND
 
-WEIGHTS, CARD = HUB_FILES[0], 'README.md'
+FILE, CARD = HUB_FILES[0], 'README.md'
 
 
 def save_pretrained(
@@ -55,7 +55,7 @@ def save_pretrained(
     folder = check_output(folder, folder=True)
     if picture is not None:
         picture = Path(picture)
-        if not picture.is_file() or picture.name in (WEIGHTS, CONFIG, CARD):
+        if not picture.is_file() or picture.name in (FILE, CONFIG, CARD):
             raise UserError(f'picture {str(picture)!r} is not a file that a card can show')
     known = find_model(content[KIND]['name'])
     classes = content[KIND].get('classes', ())
@@ -65,7 +65,7 @@ def save_pretrained(
     meta = {'format': 'pt', 'model': known.name, **grid_text(grids_in(state))}
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        WEIGHTS: save(tensors, metadata=meta),
+        FILE: save(tensors, metadata=meta),
         CONFIG: json.dumps(content, indent=1),
         CARD: card,
     }

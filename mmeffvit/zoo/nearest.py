@@ -28,14 +28,14 @@ def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
     return isinstance(value, PLAIN) and (not isinstance(value, float) or is_number(value))
 
 
-def values_in(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def flat_values(value: Any, place: str) -> Iterator[tuple[str, Any]]:
     """The values of a config by dotted keys; a list of numbers is one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from values_in(item, f'{place}.{key}')
+            yield from flat_values(item, f'{place}.{key}')
     elif isinstance(value, list | tuple) and not is_plain(value):
         for number, item in enumerate(value):
-            yield from values_in(item, f'{place}.{number}')
+            yield from flat_values(item, f'{place}.{number}')
     else:
         yield place, list(value) if isinstance(value, tuple) else value
 
@@ -55,7 +55,7 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
     Returns:
         Its name, and the numbers by dotted keys.
     """
-    wanted = dict(values_in(own_model_config(config), 'model'))
+    wanted = dict(flat_values(own_model_config(config), 'model'))
     own = own_configs()
     stem = Path(config.filename or '').stem
     best: tuple[str, dict[str, Any]] | None = None
@@ -63,7 +63,7 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
         other = load_config(own[name])
         if other.default_scope != config.default_scope:
             continue
-        options = differences(dict(values_in(own_model_config(other), 'model')), wanted)
+        options = differences(dict(flat_values(own_model_config(other), 'model')), wanted)
         if options is not None and (best is None or len(options) < len(best[1])):
             best = name, options
         if best is not None and (name == stem or not best[1]):
@@ -108,7 +108,7 @@ def config_inside(checkpoint: Checkpoint) -> dict[str, Any] | None:
         pipelines = (
             eval_dataset(each)['pipeline'] for each in (load_config(own_configs()[name]), config)
         )
-        resizing = differences(*(dict(values_in(pipeline, PIPELINE)) for pipeline in pipelines))
+        resizing = differences(*(dict(flat_values(pipeline, PIPELINE)) for pipeline in pipelines))
     except (UserError, KeyError, AttributeError, TypeError):
         resizing = None
     if resizing is None:

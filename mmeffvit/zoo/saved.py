@@ -28,7 +28,7 @@ from mmeffvit.utils.schema import (
 
 from .identify import describe
 from .metafile import find_model, read_models
-from .nearest import MAX_DEPTH, is_plain, values_in
+from .nearest import MAX_DEPTH, flat_values, is_plain
 
 CONFIG = 'config.json'
 KIND = 'mmeffvit'  # the key of a config that is ours
@@ -118,7 +118,7 @@ def open_saved(
     if path is None:
         raise UserError(f'{name} is a backbone, {content["name"]}: load it with get_model')
     numbers = content.get('cfg_options') or {}
-    check_numbers(name, numbers, dict(values_in(load_config(path).model, 'model')))
+    check_numbers(name, numbers, dict(flat_values(load_config(path).model, 'model')))
     config = open_config(path, {**numbers, **(options or {})}, scopes)
     if content.get('classes') and eval_dataset(config):
         take_classes(config, content['classes'], content.get('palette') or ())

@@ -23,12 +23,7 @@ from .saved import CONFIG, HUB, described_by_weights, open_saved, read_saved
 HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
 EXPORTED = ('.onnx', '.xml', '.tflite', '.pte', '.param', '.mlpackage')
-OTHERS = {
-    **dict.fromkeys(SUFFIXES, 'an image'),
-    **dict.fromkeys(VIDEOS, 'a video'),
-    **dict.fromkeys(('.zip', '.tar', '.gz'), 'an archive'),
-    **dict.fromkeys(('.txt', '.csv', '.log', '.md'), 'a text'),
-}
+OTHERS = (*SUFFIXES, *VIDEOS, '.zip', '.tar', '.gz', '.txt', '.csv', '.log', '.md')
 
 
 class Kind(Enum):
@@ -38,9 +33,9 @@ class Kind(Enum):
     RUN = 'the work dir of a run'
     SAVED = 'a saved model: a folder, or a repository of the hub'
     CHECKPOINT = 'a checkpoint'
-    EXPORTED = 'an exported file'
-    OTHER = 'an image, a video, an archive or a text'
-    FOLDER = 'any other folder'
+    EXPORTED = 'an exported file: see ExportedPredictor and `mmeffvit predict`'
+    OTHER = 'neither a config nor a checkpoint'
+    FOLDER = 'a folder without a run and without weights and config.json'
     NAME = 'a backbone, or nothing that is known'
 
     @property
@@ -119,23 +114,10 @@ def find_source(
     if kind in FINDERS:
         return FINDERS[kind](target, options or {}, scopes)
     if kind in (Kind.EXPORTED, Kind.OTHER, Kind.FOLDER):
-        raise UserError(f'{why_no_source(target, kind)}; give {HANDLES}')
+        what = f'is {kind.value}' if Path(target).exists() else 'does not exist'
+        raise UserError(f'{target!r} {what}; give {HANDLES}')
     is_known = named or target in own_configs()
     return Source(target, open_config(target, options, scopes, named=is_known))
-
-
-def why_no_source(target: str, kind: Kind) -> str:
-    """Why a target of a kind without a config is rejected."""
-    if kind is Kind.FOLDER:
-        return f'folder {target!r} holds no saved model (weights and {CONFIG}) and no run'
-    if not Path(target).exists():
-        return f'{target!r} does not exist'
-    if kind is Kind.OTHER:
-        return f'{target!r} is {OTHERS[Path(target).suffix.lower()]}'
-    return (
-        f'{target!r} is an exported file, for ExportedPredictor and for `mmeffvit predict`, '
-        '`quantize`, `web` and `profile`'
-    )
 
 
 def source_of_run(target: str, options: Mapping[str, Any], scopes: Collection[str]) -> Source:

@@ -10,7 +10,6 @@ from benchmarks import (
     mixers,
     operators,
     process,
-    step,
     throughput,
     units,
 )
@@ -124,19 +123,6 @@ def test_the_exponent_of_noisy_times_is_the_least_squares_slope():
     rows = {str(n): dict(tokens=n, seconds={name: [t]}) for n, t in times.items()}
     assert attention.exponents(rows) == {name: (pytest.approx(0.5), 4)}
     assert attention.exponents({'1': rows['1']}) == {}
-
-
-@pytest.mark.slow
-def test_the_parts_of_a_step_of_both_kinds_add_up_to_it(tmp_path):
-    row = step.measure('ssdlite_mobilevitv2_100', 96, QUICK)
-    for kind in step.KINDS:
-        parts = dict(row['parts'][kind])
-        assert parts.pop('step') == pytest.approx(sum(parts.values()), rel=0.2)  # medians of two
-        assert all(parts[part] > 0 for part in ('forward', 'backward', 'optimizer', 'EMA'))
-        assert 0 < step.overhead(row, kind) < 1
-    assert row['losses']['ours'] == pytest.approx(row['losses']['stock'], rel=1e-2)
-    step.draw({'ssdlite': row}, tmp_path)
-    assert (tmp_path / step.PLOT).stat().st_size > 10_000
 
 
 def test_operators_of_no_group_are_counted_as_others():

@@ -30,8 +30,8 @@ def test_models_are_listed_by_pattern_task_data_and_weights():
 @pytest.mark.parametrize(
     ('options', 'message'),
     [
-        (dict(task='detect'), r"no task 'detect'; choose from classification, detection, "),
-        (dict(dataset='coco2017'), r"no dataset 'coco2017'; choose from ADE20K, COCO, "),
+        (dict(task='detect'), "'detect'.* classification, detection, "),
+        (dict(dataset='coco2017'), "'coco2017'.* ADE20K, COCO, "),
     ],
 )
 def test_an_unknown_task_or_data_set_is_named_with_the_choices(options, message):
@@ -40,9 +40,9 @@ def test_an_unknown_task_or_data_set_is_named_with_the_choices(options, message)
 
 
 def test_an_unknown_name_gets_the_nearest_ones():
-    with pytest.raises(UserError, match=r"'maskrcnn_shvit_4'; did you mean maskrcnn_shvit_s4"):
+    with pytest.raises(UserError, match=r"'maskrcnn_shvit_4'.* maskrcnn_shvit_s4"):
         find_model('maskrcnn_shvit_4')
-    with pytest.raises(UserError, match='`mmeffvit models` lists all'):
+    with pytest.raises(UserError, match=r"'\?'"):
         find_model('?')
 
 

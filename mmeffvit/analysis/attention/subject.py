@@ -24,7 +24,7 @@ from mmeffvit.models import Backbone
 from mmeffvit.models.backbone import MIN_SIDE
 from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.utils.images import read_image
-from mmeffvit.zoo.opener import open_model
+from mmeffvit.zoo.models import open_model
 from mmeffvit.zoo.source import Kind, Source, classify, find_source
 
 from .recorder import Canvas

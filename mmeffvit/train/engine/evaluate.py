@@ -20,7 +20,14 @@ from mmeffvit.zoo.source import find_source
 
 from .launcher import build_runner, leave_process_group, unwrap
 from .options import RunOptions, prepare
-from .user_errors import building, complete_annotations, name_unreadable, restrict_annotations, run
+from .user_errors import (
+    building,
+    collect_in,
+    complete_annotations,
+    name_unreadable,
+    restrict_annotations,
+    run,
+)
 
 
 def evaluate(
@@ -99,6 +106,7 @@ def open_test(
             dataset = runner.test_loop.dataloader.dataset
         name_unreadable(dataset)
         complete_annotations(runner.test_loop.evaluator)
+        collect_in(config.work_dir, runner.test_loop.evaluator)
         if max_images is not None:
             restrict_annotations(runner.test_loop.evaluator, dataset)
     model = unwrap(runner.model)

@@ -26,8 +26,9 @@ AUTO_BATCH = 'auto'
 MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
 VALIDATIONS = 20
 MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of their size
-# of a segmentor from random weights: docs/data.md has what was tried
-SCRATCH_RATE, SCRATCH_BATCH, SCRATCH_STEPS = 1e-3, 4, 2000
+# from random weights; docs/data.md has what was tried
+SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
+SCRATCH_RATE, SCRATCH_STEPS = 1e-3, 2000  # of a segmentor
 FEWEST_STEPS = 4  # per epoch, with the default batch size
 SPELLED = {  # options whose names differ from those of their fields
     'fraction': 'val-fraction', 'sure': 'sure-score', 'processes': 'nproc-per-node',
@@ -148,7 +149,7 @@ def make_recipe(
     if base.is_segmentor and from_scratch and not overrides.image_size:
         crop = own_size(pictures, base.image_size)
         size = min(crop)
-    largest = SCRATCH_BATCH if base.is_segmentor and from_scratch else BATCH['cpu']
+    largest = SCRATCH_BATCH if from_scratch else BATCH['cpu']
     batch = overrides.batch or default_batch(size, count, overrides.processes, largest)
     if overrides.steps:
         batch = min(batch, count)

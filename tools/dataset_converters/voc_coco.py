@@ -1,20 +1,24 @@
-"""PASCAL VOC 2012 and COCO 2017 as one training set: COCO labeled with the classes of VOC."""
+#!/usr/bin/env python
+"""Build the training set of PASCAL VOC 2012 and COCO 2017 with the 21 classes of VOC."""
 
 import os
+import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mmeffvit.cli.arguments import add_out_dir, new_parser, run_command
+from mmeffvit.data import faults
+from mmeffvit.data.faults import Report
+from mmeffvit.data.formats.coco_file import as_pycocotools, check_masks, read_coco
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
+from mmeffvit.utils.interrupts import exit_at_once, handled
 from mmeffvit.utils.messages import progress
-
-from . import faults
-from .faults import Report
-from .formats.coco_file import as_pycocotools, check_masks, read_coco
 
 # COCO category of the VOC classes 1 to 20, aeroplane to tvmonitor
 COCO_IDS = (5, 2, 16, 9, 44, 6, 3, 17, 62, 21, 67, 18, 19, 4, 1, 64, 20, 63, 7, 72)
@@ -31,6 +35,26 @@ VOC_PARTS = {
     'SegmentationClassAug': "mmseg's tools/dataset_converters/voc_aug.py creates it from SBD",
     f'{LISTS}/aug.txt': "mmseg's tools/dataset_converters/voc_aug.py creates it from SBD",
 }
+
+
+def make_parser() -> ArgumentParser:
+    parser = new_parser(__doc__, '')
+    parser.epilog = None
+    add = parser.add_argument
+    add('--coco', type=Path, default=Path('data/coco'), help='folder of COCO 2017')
+    add(
+        '--voc',
+        type=Path,
+        default=Path('data/VOCdevkit/VOC2012'),
+        help='folder of PASCAL VOC 2012 with SegmentationClassAug',
+    )
+    add_out_dir(parser, 'data/voc12_coco')
+    return parser
+
+
+def run(coco: Path, voc: Path, out: Path) -> None:
+    written = prepare_voc_coco(coco, voc, out)
+    print(f'{written} label maps written; DATA_ROOT={out} for training')
 
 
 def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
@@ -124,3 +148,8 @@ def link(path: Path, target: Path) -> None:
             'another output folder'
         )
     path.symlink_to(target, target_is_directory=True)
+
+
+if __name__ == '__main__':
+    with handled(exit_at_once):
+        run_command(sys.modules[__name__], sys.argv[1:], Path(__file__).name)
