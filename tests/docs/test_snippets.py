@@ -143,9 +143,9 @@ ARGUMENTS = re.compile(
     r"|dict\(type='\w+', [a-z_]+=[^.`]+\))`"
 )
 OVERRIDDEN = (
-    'classifier_deit_mobiatt_s', 'semfpn_deit_t_ade20k', 'classifier_shvit_s3',
-    'classifier_swiftformer_l1', 'classifier_mobilevitv2_100', 'classifier_pvtv2_mobiatt_b0',
-    'classifier_efficientformerv2_mobiatt_s2',
+    'classifier_deit_s_mobile', 'semfpn_deit_t_ade20k', 'classifier_shvit_s3',
+    'classifier_swiftformer_l1', 'classifier_mobilevitv2_100', 'classifier_pvtv2_b0_mobile',
+    'classifier_efficientformerv2_s2_mobile_300e',
 )  # fmt: skip
 OVERRIDES = sorted(
     {
