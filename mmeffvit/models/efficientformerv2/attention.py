@@ -116,6 +116,11 @@ class TalkingHeadsAttention(Attention):
         return self.mix_scores(scores) + bias if self.mixed_bias else self.mix_scores(scores + bias)
 
 
+def prunable_units(layer: 'LocalGlobalAttention | DownsamplingAttention') -> HeadProjections:
+    modules = (layer.query, layer.key, layer.value, layer.value_local)
+    return HeadProjections(tuple((module, 1) for module in modules), layer.project, layer.mixer)
+
+
 class LocalGlobalAttention(nn.Module):
     """Global token mixing plus a depth-wise convolution on the values.
 
@@ -171,8 +176,7 @@ class LocalGlobalAttention(nn.Module):
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.mixer(query, key, value)
 
-    def prunable_units(self) -> HeadProjections:
-        return head_projections(self)
+    prunable_units = prunable_units
 
 
 class StridedResidualConv(nn.Conv2d):
@@ -252,10 +256,4 @@ class DownsamplingAttention(nn.Module):
         mixed = self.mixer(query, *tokens) + self.value_local(value)
         return self.project(self.act(mixed))
 
-    def prunable_units(self) -> HeadProjections:
-        return head_projections(self)
-
-
-def head_projections(layer: LocalGlobalAttention | DownsamplingAttention) -> HeadProjections:
-    modules = (layer.query, layer.key, layer.value, layer.value_local)
-    return HeadProjections(tuple((module, 1) for module in modules), layer.project, layer.mixer)
+    prunable_units = prunable_units

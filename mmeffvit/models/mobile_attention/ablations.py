@@ -33,10 +33,6 @@ class TokenSoftmaxAttention(HeadMixer):
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M
         heads of D channels; at a cost quadratic in H W.
-
-    Raises:
-        ValueError: If ``head_channels`` is not positive, or the channels of the input are not
-            divisible into heads.
     """
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -68,12 +64,7 @@ class TokenLinearAttention(MobileAttention):
         normalizer: Z, as in :class:`MobileAttention`; 'token' is linear attention's.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W.
-
-    Raises:
-        ValueError: If an argument is not one of its choices, or the channels of the input are not
-            divisible into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -104,12 +95,7 @@ class HeadSoftmaxAttention(HeadMixer):
         mix_tokens: Whether linear attention among the tokens follows, with the sigmoid as Phi.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W and quadratic in M.
-
-    Raises:
-        ValueError: If ``head_channels`` is not positive, or the channels of the input are not
-            divisible into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W and quadratic in M.
     """
 
     def __init__(
@@ -148,12 +134,7 @@ class HeadLinearAttention(HeadSoftmaxAttention):
         kernel: Phi, as in :class:`MobileAttention`.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W and in M.
-
-    Raises:
-        ValueError: If an argument is not one of its choices, or the channels of the input are not
-            divisible into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W and in M.
     """
 
     def __init__(
@@ -213,12 +194,7 @@ class SqueezeExciteAttention(TokenLinearAttention):
         normalizer: Z, as in :class:`MobileAttention`.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W.
-
-    Raises:
-        ValueError: If an argument is not one of its choices, or the channels of the input are not
-            divisible into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -263,12 +239,7 @@ class GatedAttention(TokenLinearAttention):
         normalizer: Z, as in :class:`MobileAttention`.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W.
-
-    Raises:
-        ValueError: If an argument is not one of its choices, or the channels of the input are not
-            divisible into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -363,12 +334,7 @@ class CastlingAttention(HeadMixer):
             after training.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W.
-
-    Raises:
-        ValueError: If ``head_channels`` is not positive, or the channels of the input are not
-            divisible into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -469,12 +435,7 @@ class ControlVariateAttention(HeadMixer):
             stays linear.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W.
-
-    Raises:
-        ValueError: If an argument is not positive, or the channels of the input are not divisible
-            into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -556,10 +517,6 @@ class FlowAttention(HeadMixer):
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M
         heads of D channels; at a cost linear in H W.
-
-    Raises:
-        ValueError: If ``head_channels`` is not positive, or the channels of the input are not
-            divisible into heads.
     """
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -107,12 +107,7 @@ class MobileAttention(HeadMixer):
         competition: If False, plain linear attention: ``y = Q (K^T V) / Z``.
 
     Shape:
-        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
-        of D channels; at a cost linear in H W.
-
-    Raises:
-        ValueError: If an argument is not one of its choices, or the channels of the input are not
-            divisible into heads.
+        As of :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(

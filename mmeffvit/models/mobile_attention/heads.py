@@ -44,7 +44,8 @@ class HeadMixer(Attention):
         of D channels.
 
     Raises:
-        ValueError: If the channels are not divisible into heads.
+        ValueError: If an argument is not one of its choices, or the channels are not divisible into
+            heads.
     """
 
     def __init__(
