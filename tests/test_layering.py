@@ -19,7 +19,8 @@ FLOORS = (  # a room may import those of earlier floors
     {'models/backbone'},
     {'models/mobile_attention', 'models/mobilevitv2'},  # mixers of other papers' backbones
     {f'models/{paper}' for paper in PAPERS - {'mobile_attention', 'mobilevitv2'}}
-    | {f'models/{host}' for host in ('necks', 'classification', 'detection', 'segmentation')},
+    | {f'models/{host}' for host in ('necks', 'detection', 'segmentation')},
+    {'models/classification'},  # mmpretrain's networks with layers of the papers
     {'models'},
     {'config', 'registry'},
     {'zoo'},

@@ -212,7 +212,7 @@ VARIANTS = {
     name: parent[1]
     for name in CONFIGS
     if (parent := PARENT.search((ROOT / 'configs' / f'{name}.py').read_text()))
-    and not name.endswith(('_shapes', '_single_head'))
+    and not name.endswith(('_shapes', '_single_head', '_projected'))
 }
 
 
