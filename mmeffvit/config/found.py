@@ -20,11 +20,13 @@ from mmengine.registry import FUNCTIONS, Registry
 from mmeffvit.errors import UserError
 from mmeffvit.registries import CLASSIFICATION
 from mmeffvit.utils.files import read_file
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.schema import is_dict, is_list, is_text
 
 from .beside import LiteralConfig, dumped_values
 
 PACKAGES = ('mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain', 'mmeffvit')
+OF_MMCV = ('mmcv.cnn', 'mmcv.ops', 'mmcv.transforms')  # which register their classes
 # keys whose text mmengine, mmcv, mmseg or mmpretrain look up in a registry
 TYPES = ('type', 'constructor', 'runner_type', 'collate_fn', 'worker_init_fn', 'norm_layer',
          'auto_wrap_policy', 'check_fn', 'param_init_fn')  # fmt: skip
@@ -170,6 +172,9 @@ def classes_of(scope: str) -> dict[str, Any]:
     """The registered classes of a package by name; mmcv's are among those of mmengine."""
     if scope not in PACKAGES or scope == 'mmcv' or find_spec(scope) is None:
         return {}
+    if scope == 'mmengine':
+        for module in OF_MMCV if find_spec('mmcv') else ():
+            require(module)
     holder = mmengine.registry if scope == 'mmengine' else import_module(f'{scope}.registry')
     found = {}
     for registry in vars(holder).values():

@@ -20,7 +20,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.train.distillation.teacher import TeacherHook
 from mmeffvit.train.engine.checkpoint_loader import load_guarded
 from mmeffvit.zoo.source import find_source
-from tests.conftest import run_command_here
+from tests.conftest import run_command_here, run_python
 from tests.released import files
 
 NAME = 'ssdlite_mobilevitv2_050'
@@ -141,6 +141,16 @@ def test_our_configs_only_set_values(every):
     by_head = {name.split('_')[0]: name for name in own_configs()}
     for name in own_configs() if every else by_head.values():
         assert fault_of(load_config(name).to_dict()) is None, name
+
+
+@pytest.mark.parametrize('name', ['rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'])
+def test_a_config_of_ours_is_allowed_by_a_process_that_has_imported_nothing(name):
+    code = (
+        'from mmeffvit.config.found import fault_of; from mmeffvit.config.load import load_config; '
+        f'print("fault:", fault_of(load_config({name!r}).to_dict()))'
+    )
+    done = run_python('-c', code)
+    assert done.stdout.endswith('fault: None\n'), done.stdout
 
 
 @pytest.mark.parametrize(
