@@ -23,7 +23,7 @@ from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import FORMATS, format_of
+from mmeffvit.deploy.formats.table import BY_SUFFIX, format_of
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import find_ids
@@ -42,8 +42,6 @@ from mmeffvit.utils.text import reason
 from mmeffvit.zoo.runs import best_checkpoint
 
 DEFAULT_EXPORT = ('.onnx',)
-INT8_STEPS = 300
-INT8_IMAGES = 256  # at most, in memory
 
 
 def check_exports(options: FinetuneOptions) -> FinetuneOptions:
@@ -69,7 +67,7 @@ def exportable(suffixes: Sequence[str] | None) -> list[str]:
         return []
     try:
         for suffix in suffixes or DEFAULT_EXPORT:
-            format_of(Path(f'model{suffix}'), ExportOptions(shape=(64, 64), batch=1))
+            format_of(f'model{suffix}').check(ExportOptions(shape=(64, 64), batch=1))
     except UserError as error:
         if suffixes is not None:
             raise
@@ -175,8 +173,8 @@ class FinishedRun:
         path = self.result / f'model{suffix}'
         shape = tuple(self.tested[0]['inputs'].shape[1:])
         options = ToolOptions(
-            shape=shape if FORMATS[suffix].fixed else None,
-            batch=1 if FORMATS[suffix].fixed else None,
+            shape=shape if BY_SUFFIX[suffix].is_fixed else None,
+            batch=1 if BY_SUFFIX[suffix].is_fixed else None,
             image=images_of(self.tested)[0],
             cfg_options=self.cfg_options,
         )
@@ -184,7 +182,7 @@ class FinishedRun:
         return path
 
     def int8(self) -> str:
-        """Fine-tune the exported file in int8 on the training images."""
+        """Quantize the exported file, calibrated on training images, and measure the result."""
         from mmeffvit.deploy.int8.quantize import quantize  # imports onnx, which is optional
 
         (first, *_) = datasets_of(self.config, 'train')
@@ -192,12 +190,9 @@ class FinishedRun:
             self.result / 'model.onnx',
             images_of(DATASETS.build({**first, 'pipeline': []})),
             self.result / 'int8.onnx',
-            samples=INT8_IMAGES,
-            finetune=INT8_STEPS,
             allow_slower=True,  # the file may be for another machine
-            metric=self.measure,
         )
-        return f'{found.out}: {found.chosen}'
+        return f'{found.out}: {found.chosen}; validation metric {self.measure(found.out):.4g} %'
 
     def measure(self, file: Path) -> float:
         """The first metric of an exported file on the test data, in percent."""

@@ -179,8 +179,8 @@ def write_program(model: nn.Module) -> None:
     if find_spec('executorch') is None:
         return
     from mmeffvit.deploy.formats.onnx.write import ExportOptions
-    from mmeffvit.deploy.formats.table import write
     from mmeffvit.deploy.graphs import make_graph
+    from mmeffvit.deploy.write import write
 
     write(make_graph(model), 'model.pte', ExportOptions(shape=(320, 320)))
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mmeffvit.deploy.agreement import DisagreementError
+from mmeffvit.deploy.agreement import DisagreementError, Measure, worst
 from mmeffvit.deploy.compare import (
     FLOAT,
     HALF,
-    Error,
     Expect,
     Images,
     Limits,
@@ -27,21 +26,15 @@ from mmeffvit.deploy.compare import (
 from mmeffvit.deploy.export import Source, ToolOptions
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.openvino.write import to_openvino
-from mmeffvit.deploy.formats.table import FORMATS, finish, noise_image
+from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
-from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.runtime.resizing import fixed_size, reader_of
-from mmeffvit.deploy.runtime.sessions import RUNTIMES, open_model
+from mmeffvit.deploy.write import finish, noise_image
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
-INT8 = {  # by suffix: the float file, and what quantizing it needs
-    '.onnx': ('.onnx', ('onnx', 'onnxruntime')),
-    '.xml': ('.onnx', ('openvino', 'nncf')),
-    '.tflite': ('.tflite', ('ai_edge_litert', 'ai_edge_quantizer')),
-}
 STORED = (
     'the weights are stored as float16, in half the space, but computed in float32 on this CPU: '
     'as fast as float32'
@@ -126,10 +119,10 @@ def float_files(
     source: Source, options: ExportOptions, folder: Path, suffix: str
 ) -> Iterator[Entry]:
     """Files of a model in float32 and, if the format has it, in float16, each in its folder."""
-    kind = FORMATS[suffix]
-    for precision in ('float32', 'float16') if kind.half else ('float32',):
+    kind = BY_SUFFIX[suffix]
+    for precision in ('float32', 'float16') if kind.has_half else ('float32',):
         make = partial(float_file, source, options, folder, suffix, precision)
-        yield attempt(RUNTIMES[suffix], precision, make, kind.packages)
+        yield attempt(kind.runtime, precision, make, kind.packages)
 
 
 def float_file(
@@ -145,7 +138,7 @@ def float_file(
     if half:
         return half_file(out, source.expect, written.batches, steps)
     found = described(written.errors)
-    return Candidate(RUNTIMES[suffix], precision, out, *found, steps)
+    return Candidate(BY_SUFFIX[suffix].runtime, precision, out, *found, steps)
 
 
 def half_file(
@@ -156,7 +149,7 @@ def half_file(
     Raises:
         DisagreementError: If it does, and the outputs differ from the model's.
     """
-    runtime = RUNTIMES[path.suffix]
+    runtime = BY_SUFFIX[path.suffix].runtime
     single, half = (open_model(path, half=each).run for each in (False, True))
     if all(equal(single(images), half(images)) for images in batches):
         return Absent(runtime, 'float16', 'stored only', STORED)
@@ -182,9 +175,9 @@ def checked(
     return described(errors)
 
 
-def described(errors: Sequence[Error]) -> tuple[dict[str, float], str]:
+def described(errors: Sequence[Measure]) -> tuple[dict[str, float], str]:
     """Errors by name, and the one that is closest to its limit."""
-    largest = max(errors, key=lambda error: error.value / max(error.limit, 1e-12))
+    largest = min(errors, key=lambda error: error.margin)
     return {error.name: error.value for error in errors}, str(largest)
 
 
@@ -196,7 +189,8 @@ def int8_file(
     It is calibrated and compared on a folder of ``images``; for ``options`` see
     :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
-    (base, packages), runtime = INT8[suffix], RUNTIMES[suffix]
+    kind = BY_SUFFIX[suffix]
+    base, runtime = kind.int8_source, kind.runtime
     absent = partial(Absent, runtime, 'int8', 'not measured')
     if images is None:
         return absent('it is calibrated on images: give --images FOLDER')
@@ -206,12 +200,12 @@ def int8_file(
             return absent(f'it is made from a {base} in float32 that agrees, and there is none')
         file, out = floats[base], folder / f'{suffix[1:]}_int8' / f'model{suffix}'
         done = quantize(file.path, images, out, allow_slower=True, **options)
-        measures = done.chosen.measures
-        lowest = ', '.join(f'{name} {value:.3g}' for name, value in worst(measures).items())
+        lowest = ', '.join(f'{each.kind} {each.value:.3g}' for each in worst(done.chosen.measures))
+        measures = {each.name: each.value for each in done.chosen.measures}
         agreement = f'{lowest}, compared with float32'
         return Candidate(runtime, 'int8', done.out, measures, agreement, file.last_steps)
 
-    return attempt(runtime, 'int8', make, packages)
+    return attempt(runtime, 'int8', make, kind.int8_packages)
 
 
 def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
@@ -220,8 +214,8 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
     Raises:
         UserError: If it cannot be read or run, or has no fixed size and none is given.
     """
-    if path.suffix not in RUNTIMES:
-        raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(RUNTIMES)}')
+    if path.suffix not in OPENED:
+        raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(OPENED)}')
     session = open_model(path)
     count, fixed = session.shape[0], fixed_size(session.shape)
     if options.shape and fixed and options.shape != fixed:
@@ -243,7 +237,7 @@ def exported_files(
     path: Path, images: Images, is_int8: bool, folder: Path, suffix: str
 ) -> Iterator[Entry]:
     """The file itself, or the OpenVINO files of a float ``.onnx``."""
-    runtime = RUNTIMES[suffix]
+    runtime = BY_SUFFIX[suffix].runtime
     if suffix == path.suffix:
         yield Candidate(runtime, 'int8' if is_int8 else 'float32', path, {}, 'the file itself')
     elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
@@ -262,4 +256,4 @@ def openvino_file(path: Path, images: Images, folder: Path, precision: str) -> E
     if precision == 'float16':
         return half_file(out, expect, [images])
     found = checked(open_model(out).run, expect, [images], FLOAT)
-    return Candidate(RUNTIMES[out.suffix], precision, out, *found)
+    return Candidate(BY_SUFFIX[out.suffix].runtime, precision, out, *found)

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 import torch
 
 from mmeffvit.deploy.compare import FLOAT, HALF, Expect, Images
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs.base import Graph
-from mmeffvit.deploy.runtime.sessions import open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
 

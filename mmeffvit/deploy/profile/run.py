@@ -11,9 +11,8 @@ import numpy as np
 from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import FORMATS
+from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
 from mmeffvit.deploy.graphs.base import Graph
-from mmeffvit.deploy.runtime.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
@@ -21,7 +20,6 @@ from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
 
 from .candidates import (
-    INT8,
     Absent,
     Candidate,
     Entry,
@@ -31,7 +29,7 @@ from .candidates import (
     int8_file,
 )
 from .gpu import find_gpu, gpu_name, on_gpu
-from .layers import PROFILED, LayerTimes
+from .layers import LayerTimes
 from .report import Measured, Profile
 from .rounds import time_in_rounds, working
 from .worker import CLOCKS, Job
@@ -53,7 +51,7 @@ class ProfileOptions:
 
     images: Path | None = None
     score_thr: float = 0.3
-    formats: Sequence[str] = tuple(RUNTIMES)
+    formats: Sequence[str] = OPENED
     threads: Sequence[int] = field(default_factory=lambda: thread_counts(num_cores()))
     seconds: float = 1.0
     clock: str = 'wall'
@@ -74,9 +72,9 @@ class ProfileOptions:
         Raises:
             UserError: If one is invalid.
         """
-        unknown = [each for each in self.formats if each not in RUNTIMES]
+        unknown = [each for each in self.formats if each not in OPENED]
         if unknown or not self.formats:
-            raise UserError(f'--formats is {" ".join(unknown)}; choose from {" ".join(RUNTIMES)}')
+            raise UserError(f'--formats is {" ".join(unknown)}; choose from {" ".join(OPENED)}')
         if not self.threads or min(self.threads) < 1:
             raise UserError(
                 f'--threads is {" ".join(map(str, self.threads))}; it must be at least 1'
@@ -183,7 +181,7 @@ def make_files(
     options: ProfileOptions,
     *,
     graph: Graph | None = None,
-    bases: Sequence[str] = tuple(RUNTIMES),
+    bases: Sequence[str] = OPENED,
     size: tuple[int, int] | None = None,
 ) -> list[Entry]:
     """Files of every format, in all precisions, and which of them a GPU runs.
@@ -200,10 +198,9 @@ def make_files(
 
     formats = options.formats if options.on_cpu else ('.onnx',)
     # NNCF forks, so it runs before LiteRT's converter, which starts threads
-    for suffix in (each for each in RUNTIMES if each in formats):
+    for suffix in (each for each in OPENED if each in formats):
         add(floats(suffix))
-        base, _ = INT8.get(suffix, (None, ()))
-        if options.on_cpu and base in bases:
+        if options.on_cpu and BY_SUFFIX[suffix].int8_source in bases:
             floats32 = float32_files(entries)
             int8 = dict(score_thr=options.score_thr, size=size)
             add([int8_file(suffix, floats32, options.images, folder, **int8)])
@@ -272,7 +269,7 @@ def measure(
 def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
     """Layers of a float32 file on the CPU, in the fastest runtime if it has a profiler."""
     files = float32_files(each.candidate for each in measured)
-    known = [suffix for suffix in PROFILED if suffix in files]
+    known = [suffix for suffix in files if BY_SUFFIX[suffix].times_layers]
     if not known:
         return None
     best = measured[0]
@@ -298,7 +295,7 @@ def write_best(profile: Profile, out: Path) -> Path:
     """
     best = profile.best_file
     path = best.candidate.path
-    kind = FORMATS[path.suffix]
+    kind = BY_SUFFIX[path.suffix]
     if out.suffix and out.suffix != path.suffix:
         raise UserError(
             f'--write {out} ends in {out.suffix!r}, but the fastest that agrees is '

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from mmeffvit.deploy.runtime.sessions import Session, open_model
+from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
+from mmeffvit.deploy.runtime.sessions import Session
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
@@ -27,15 +28,6 @@ if TYPE_CHECKING:  # it imports torch
 CLOCKS: dict[str, Callable[[], float]] = {
     'wall': time.perf_counter,
     'processor': time.process_time,  # of all threads
-}
-
-MODULES = {  # of the runtimes, by suffix of a file
-    '': 'torch',
-    '.onnx': 'onnxruntime',
-    '.xml': 'openvino',
-    '.pte': 'executorch.runtime',
-    '.tflite': 'ai_edge_litert',
-    '.param': 'ncnn',
 }
 
 
@@ -75,7 +67,8 @@ class Job:
 
     def load_runtime(self) -> None:
         """Import the runtime, before its memory is measured."""
-        module = require(MODULES[self.suffix], 'Profiling')
+        name = BY_SUFFIX[self.suffix].module if self.suffix else 'torch'
+        module = require(name, 'Profiling')
         if not self.suffix:
             module.set_num_threads(self.threads)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import OBJECTS
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import CocoIds
 from mmeffvit.inference.drawing import make_palette
@@ -19,7 +20,7 @@ from mmeffvit.utils.text import counted
 
 from .metadata import parse_metadata
 from .resizing import Resized, fixed_size, read, resize, to_batch
-from .sessions import MAX_LABELS, check_labels, open_model
+from .sessions import MAX_LABELS, check_labels
 
 
 class ExportedPredictor(BasePredictor):

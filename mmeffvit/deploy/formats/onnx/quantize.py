@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from mmeffvit.deploy.int8.sensitivity import IMAGES, exclusions, last_layers, mean_noise, measure
 from mmeffvit.deploy.int8.trials import Attempt
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .label_maps import changed, expand_argmax, shrink_argmax
+from .open import open_onnx
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
@@ -63,20 +63,14 @@ class OnnxQuantizer:
             self.ranges = calibrate(simplified, images)
         self.nodes = [node.name for node in weighted_nodes(self.float_model)]
 
-    def quantized(
-        self,
-        nodes: Collection[str],
-        outputs: Sequence[str] | None = None,
-        *,
-        silu: bool = True,
-    ) -> Any:
+    def quantized(self, nodes: Collection[str], outputs: Sequence[str] | None = None) -> Any:
         """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given."""
         quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
         quant = require('onnxruntime.quantization', PURPOSE)
         model = self.with_outputs(outputs)
         if not nodes:  # an empty list would mean all nodes
             return model
-        chosen = [*nodes, *fused_after(model, nodes, silu=silu)]
+        chosen = [*nodes, *fused_after(model, nodes)]
         with quiet():
             work = quantizer.QDQQuantizer(
                 model,
@@ -101,33 +95,14 @@ class OnnxQuantizer:
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
         chosen = [name for name in self.nodes if name not in set(excluded)]
-        return self.attempt_of(self.quantized(chosen), excluded)
-
-    def attempt_of(self, model: Any, excluded: Sequence[str] = (), trained: str = '') -> Attempt:
-        model = changed(model, shrink_argmax)
+        model = changed(self.quantized(chosen), shrink_argmax)
         return Attempt(
-            f'{self.weight_bits}-bit weights{trained}',
+            f'{self.weight_bits}-bit weights',
             tuple(excluded),
             len(self.nodes) - len(excluded),
             lambda threads: open_onnx(model.SerializeToString(), threads),
             partial(save, model),
         )
-
-    def finetuned(self, steps: int) -> dict[str, NDArray]:
-        """Constants of a model with all nodes in int8 after training, see :mod:`.finetune`."""
-        from .finetune import finetune  # needs torch, unlike the rest
-
-        model, targets = self.quantized(self.nodes), compared_values(self.float_model)
-        return finetune(model, self.float_model, targets, self.weight_bits, self.images, steps)
-
-    def with_constants(self, values: Mapping[str, NDArray], *, silu: bool = True) -> Any:
-        """A model with all nodes in int8, and these constants."""
-        model = self.quantized(self.nodes, silu=silu)
-        for each in model.graph.initializer:
-            if each.name in values:
-                value = values[each.name].reshape(tuple(each.dims))
-                each.CopyFrom(onnx.numpy_helper.from_array(value, each.name))
-        return model
 
     def noise_meter(self) -> Callable[[Sequence[str]], float]:
         """A function that measures the noise of a model with only some nodes in int8."""
@@ -210,7 +185,7 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
             yield node
 
 
-def fused_after(model: Any, nodes: Collection[str], *, silu: bool = True) -> list[str]:
+def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
     """Activations that are the only users of the outputs of ``nodes``: ReLU, clipping and SiLU."""
     users: dict[str, list[Any]] = {}
     for node in model.graph.node:
@@ -222,7 +197,7 @@ def fused_after(model: Any, nodes: Collection[str], *, silu: bool = True) -> lis
         after = users.get(node.output[0], [])
         if node.name not in nodes or node.output[0] in kept:
             continue
-        if (len(after) == 1 and after[0].op_type in FUSED) or (silu and is_silu(after, users)):
+        if (len(after) == 1 and after[0].op_type in FUSED) or is_silu(after, users):
             fused += [each.name for each in after]
     return fused
 
@@ -237,7 +212,10 @@ def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
 
 def last_values(model: Any) -> list[str]:
     """Tensors at the end of the network: outputs that are maps, else outputs of the last layers."""
-    ends, selected, _ = _last_layers(model)
+    weighted = {node.name for node in weighted_nodes(model)}
+    ends, selected = last_layers(
+        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
+    )
     maps = [
         output.name
         for output in model.graph.output
@@ -245,18 +223,3 @@ def last_values(model: Any) -> list[str]:
         and output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
     ]
     return maps or ends
-
-
-def compared_values(model: Any) -> list[str]:
-    """Tensors to compare a trained model by: the last values, and the sources of objects.
-
-    The maps of a neck are both: convolutions follow, and features of objects are cut from them.
-    """
-    return list(dict.fromkeys([*last_values(model), *_last_layers(model)[2]]))
-
-
-def _last_layers(model: Any) -> tuple[list[str], set[str], list[str]]:
-    weighted = {node.name for node in weighted_nodes(model)}
-    return last_layers(
-        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
-    )

@@ -20,8 +20,8 @@ from mmeffvit.deploy.formats.onnx.label_maps import (
     is_argmax_of_resized,
     shrink_argmax,
 )
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
-from mmeffvit.deploy.runtime.sessions import open_onnx
 
 SIZES = [(64, 96, 16, 24), (61, 90, 16, 23), (17, 200, 3, 1), (40, 40, 40, 40), (12, 15, 16, 24)]
 
