@@ -1,7 +1,6 @@
 """The end of a run on a folder: pictures, tables, exported files, and the next commands."""
 
 import shlex
-import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,18 +17,13 @@ from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.analysis.curves import plot_curves
 from mmeffvit.analysis.error_curves import analyze
 from mmeffvit.analysis.per_class.report import report_per_class
-from mmeffvit.analysis.per_class.values import per_class
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import load_config
+from mmeffvit.deploy.evaluate import file_step
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, format_of
-from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
-from mmeffvit.inference.coco_ids import find_ids
-from mmeffvit.inference.inputs import find_inputs, read_frames
-from mmeffvit.inference.predict import PredictOptions, make_writers
-from mmeffvit.inference.predictor import predict_frames
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.train.engine.options import RunOptions
@@ -196,15 +190,9 @@ class FinishedRun:
 
     def measure(self, file: Path) -> float:
         """The first metric of an exported file on the test data, in percent."""
-        predictor = ExportedPredictor(file)
-        inputs = find_inputs(images_of(self.tested)).sources
-        frames = read_frames(inputs, predictor.read, logger.warning)
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder, 'found.json' if predictor.is_detector else 'found')
-            ids = find_ids(self.tested, predictor.classes)
-            writers = make_writers(predictor, ids, PredictOptions(out))
-            predict_frames(predictor, frames, writers, None, 1)
-            return per_class(str(self.config_path), out, self.cfg_options)[0].mean
+        options = RunOptions(self.result / 'test_int8', self.cfg_options)
+        _, metrics = evaluate(str(self.config_path), None, options, step=file_step(file))
+        return next(iter(in_percent(metrics).values()))
 
 
 def images_of(dataset: BaseDataset) -> list[Path]:

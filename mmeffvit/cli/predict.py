@@ -11,8 +11,8 @@ from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
-from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
-from mmeffvit.zoo.opener import holds_weights
+from mmeffvit.inference.predictor import BasePredictor, Predictor
+from mmeffvit.zoo.opener import holds_weights, is_exported
 
 from .arguments import (
     MODEL,
@@ -27,7 +27,7 @@ from .arguments import (
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'predict work_dirs/bolts photos')
     add = parser.add_argument
-    add_config(parser, f'{MODEL}; or exported .onnx or .xml file')
+    add_config(parser, f'{MODEL}; or exported .onnx, .xml, .tflite or .param file')
     add(
         'inputs',
         nargs='+',
@@ -82,7 +82,7 @@ def run(
     cfg_options: dict[str, Any],
     **values: Any,
 ) -> int:
-    exported = Path(config).suffix in EXPORTED
+    exported = is_exported(config)
     alone = exported or holds_weights(config) or is_input(inputs[0])
     checkpoint = None if alone else inputs.pop(0)
     if not inputs and not Path(checkpoint).exists():

@@ -25,7 +25,6 @@ from .results import Detections, Result, make_result
 from .writers import PictureWriter, Writer, check_outputs
 
 SCORE_THR = 0.3  # default for visualizations
-EXPORTED = ('.onnx', '.xml')  # suffixes of files for mmeffvit.ExportedPredictor
 
 
 class BasePredictor(ABC):
@@ -171,9 +170,11 @@ class Predictor(BasePredictor):
         device: str = 'auto',
         cfg_options: Mapping[str, Any] | None = None,
     ) -> None:
-        from .model import inference_pipeline, load_model  # exported files run without torch
+        from mmeffvit.zoo.opener import is_exported  # exported files run without torch
 
-        if Path(config).suffix in EXPORTED:
+        from .model import inference_pipeline, load_model
+
+        if is_exported(str(config)):
             raise UserError(
                 f'{config} is an exported file: open it with ExportedPredictor, or with `mmeffvit '
                 'predict`, `quantize`, `web` or `profile`'

@@ -37,7 +37,10 @@ from .runs import best_checkpoint, config_of, find_run, is_run
 
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
 HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'
-EXPORTED = 'an exported file, which `mmeffvit predict`, `quantize`, `web` and `profile` take'
+EXPORTED = (
+    'an exported file, which `mmeffvit predict`, `test CONFIG`, `quantize`, `web` and `profile` '
+    'take'
+)
 KINDS = {
     **dict.fromkeys(('.onnx', '.xml', '.tflite', '.pte', '.param', '.mlpackage'), EXPORTED),
     **dict.fromkeys(SUFFIXES, 'an image'),

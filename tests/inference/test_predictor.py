@@ -207,7 +207,7 @@ def test_a_config_inside_a_checkpoint_is_not_run(text, tmp_path, monkeypatch):
     [
         ('gone.pth', "'gone.pth' does not exist"),
         ('photo.jpg', "'photo.jpg' is an image; give a config"),
-        ('model.tflite', "'model.tflite' is an exported file"),
+        ('model.tflite', 'open it with ExportedPredictor'),
         ('model.onnx', 'open it with ExportedPredictor'),
         ('data.zip', "'data.zip' is an archive"),
     ],

@@ -3,23 +3,22 @@
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from mmeffvit.data.files import find_images
-from mmeffvit.deploy.agreement import OBJECTS, Measure, agreement
+from mmeffvit.deploy.agreement import Measure, Outputs, agreement
 from mmeffvit.deploy.formats.base import Format
 from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
+from mmeffvit.deploy.runtime.last_steps import last_steps
 from mmeffvit.deploy.runtime.metadata import parse_metadata
 from mmeffvit.deploy.runtime.resizing import check_size, reader_of
-from mmeffvit.deploy.runtime.sessions import readable
+from mmeffvit.deploy.runtime.sessions import Session, readable
 from mmeffvit.errors import UserError
-from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import align, counted
@@ -109,15 +108,19 @@ def quantize(
     calibration, held_out = divide(paths, samples)
     read = reader_of(reference.shape, reference.metadata, size)
     images = [read(path) for path in held_out]
-    finish = partial(with_objects, metadata=reference.metadata)
-    expected = [finish(reference.run(image), score_thr=score_thr) for image in images]
+    metadata = parse_metadata(reference.metadata)
+
+    def run(session: Session, score_thr: float) -> list[Outputs]:
+        known = replace(metadata, score_threshold=score_thr)
+        return [last_steps(session.run(each), known, each.shape[2:]) for each in images]
+
+    expected = run(reference, score_thr)
     inputs = [read(path) for path in calibration]
     single = open_model(model, threads=1)
 
     def compare(attempt: Attempt) -> tuple[list[Measure], tuple[float, float]]:
-        session = attempt.open(0)
         # an object whose score only drops below the threshold is not lost
-        found = [finish(session.run(image), score_thr=score_thr / 2) for image in images]
+        found = run(attempt.open(0), score_thr / 2)
         times = milliseconds([single, attempt.open(1)], images[0])
         return agreement(expected, found, score_thr, min_agreement), times
 
@@ -210,17 +213,6 @@ def attempts(quantizer: Any, exclude: Sequence[str]) -> Iterator[Attempt]:
             f'{", ".join(quantizer.nodes)}'
         )
     yield quantizer.attempt(names)
-
-
-def with_objects(
-    outputs: Mapping[str, NDArray], metadata: Mapping[str, str], score_thr: float
-) -> Mapping[str, NDArray]:
-    """Outputs of a detector after NMS, if its file has none; others are returned unchanged."""
-    if set(outputs) != {'boxes', 'scores'}:
-        return outputs
-    iou_threshold = parse_metadata(metadata).iou_threshold
-    found = post_process(outputs['boxes'][0], outputs['scores'][0], score_thr, iou_threshold)
-    return {name: value[None] for name, value in zip(OBJECTS, found, strict=True)}
 
 
 def note_of(

@@ -104,6 +104,9 @@ def check_outputs(outputs: Mapping[str, NDArray], images: NDArray) -> None:
         if 'masks' in outputs:
             sides = [max(side, 1) for side in outputs['masks'].shape[2:4]] or [1]
             wanted['masks'] = 'f', (count, *number, sides[0], sides[-1])
+    if 'logits' in outputs:
+        sides = [max(side, 1) for side in outputs['logits'].shape[1:]]
+        wanted['logits'] = 'f', (count, *sides[:3], *[1] * (3 - len(sides)))
     if 'label_map' in outputs:
         wanted['label_map'] = 'iu', (count, height, width)
     for name, (kinds, shape) in wanted.items():

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.runtime.sessions import INPUT, Session, check_images
+from mmeffvit.utils.files import parse_json
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 METADATA, LABELS = 'metadata.json', 'labels.txt'  # in the ZIP archive at the end of a file
+MAX_METADATA = 2**26  # bytes, unpacked
 
 
 def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
@@ -37,8 +39,8 @@ def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:
 
     metadata = {}
     if not is_content:
-        with zipfile.ZipFile(model) as archive:
-            metadata = json.loads(archive.read(METADATA))
+        with zipfile.ZipFile(model) as archive, archive.open(METADATA) as file:
+            metadata = parse_json(file.read(MAX_METADATA), str(model))
     return Session(shape, tuple(runner.get_output_details()), metadata, run)
 
 
