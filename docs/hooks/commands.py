@@ -35,7 +35,10 @@ def section(name: str, seen: dict[tuple[str, str], str]) -> str:
             known.setdefault(first, []).append(f'`{key[0]}`')
         else:
             lines.append(f'- {entry(action)}: {escaped(key[1])}')
-    lines += [f'- see [{first}](#{first}): {", ".join(names)}' for first, names in known.items()]
+    lines += [
+        f'- see [{first}](#{first.replace(" ", "-")}): {", ".join(names)}'
+        for first, names in known.items()
+    ]
     body = '\n'.join(lines)
     text = f'\n## {name}\n\n`{usage}`: {escaped(about)}\n'
     return text + f'\n{body}\n' * bool(body)

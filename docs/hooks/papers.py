@@ -67,7 +67,7 @@ def command(model: Model) -> str:
     """Test the released weights, or train in as many processes as the recipe's batch size needs."""
     if model.weights:
         return f'test {model.name}'
-    return f'train {model.name} --processes {processes(model)}'
+    return f'train {model.name} --nproc-per-node {processes(model)}'
 
 
 @cache

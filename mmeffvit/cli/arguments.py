@@ -141,7 +141,7 @@ output_folder = partial(output_file, folder=True)
 
 
 def add_out_dir(parser: argparse.ArgumentParser, default: str, what: str = 'output folder') -> None:
-    """Add an output folder; argparse also accepts ``--out``, its former name."""
+    """Add an output folder."""
     parser.add_argument(
         '--out-dir',
         dest='out',

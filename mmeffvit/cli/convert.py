@@ -16,7 +16,7 @@ def make_parser() -> ArgumentParser:
     add('source', help='checkpoint: file, URL, or hf://OWNER/REPOSITORY')
     add('out', type=output_file, nargs='?', help='output file: .safetensors or .pth')
     add('--dry-run', action='store_true', help='show what would be converted, write nothing')
-    add('--averaged', action='store_true', help='use the EMA weights')
+    add('--use-ema', dest='averaged', action='store_true', help='use the EMA weights')
     add('--backbone-only', action='store_true', help='keep only the backbone of a full model')
     add('--classifier', action='store_true', help='keep the head of a classifier')
     add(
@@ -42,7 +42,7 @@ def run(
     if into is None:
         conversion = convert(source, prefix=prefix, **values)
     elif any(values.values()):
-        raise UserError('--into does not go with --averaged and --backbone-only')
+        raise UserError('--into does not go with --use-ema and --backbone-only')
     else:
         conversion = convert_into(source, into, prefix=prefix)
         print(conversion.report.by_tensor())

@@ -16,7 +16,7 @@ from .arguments import new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, "download 'ssdlite_*' shvit_s4 --to weights")
+    parser = new_parser(__doc__, "download 'ssdlite_*' shvit_s4 --out-dir weights")
     add = parser.add_argument
     add(
         'names',
@@ -25,14 +25,14 @@ def make_parser() -> ArgumentParser:
         help='name of a model, quoted pattern of names, or URL: http(s)://... or '
         'hf://OWNER/REPOSITORY[/FILE]; `mmeffvit models --released` lists models',
     )
-    add('--to', type=output_folder, required=True, metavar='DIR', help='output folder')
+    add('--out-dir', type=output_folder, required=True, metavar='DIR', help='output folder')
     return parser
 
 
-def run(names: Sequence[str], to: Path) -> None:
+def run(names: Sequence[str], out_dir: Path) -> None:
     for address in dict.fromkeys(address for name in names for address in addresses(name)):
-        print(copy_into(to, address))
-    print(f'on the other machine: {FOLDER}=DIR, with a copy of {to} as DIR')
+        print(copy_into(out_dir, address))
+    print(f'on the other machine: {FOLDER}=DIR, with a copy of {out_dir} as DIR')
 
 
 def addresses(name: str) -> list[str]:

@@ -205,7 +205,7 @@ def next_commands(config_path: Path, config: Config, images: Path) -> str:
     onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))
     again = ['train', config_path, '--work-dir', folder / 'run2']
     if config.get('processes', 1) > 1:
-        again += ['--processes', config.processes]
+        again += ['--nproc-per-node', config.processes]
     rows = (
         (
             f'predict on images, here on those in {images}',

@@ -50,7 +50,7 @@ def make_parser() -> ArgumentParser:
         metavar='FOLDER',
         help='output folder of visualizations (default: %(default)s)',
     )
-    add('--no-pictures', action='store_true', help='do not save visualizations')
+    add('--no-save-vis', dest='no_pictures', action='store_true', help='save no visualizations')
     add(
         '--score-thr',
         type=float,

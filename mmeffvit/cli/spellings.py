@@ -1,15 +1,22 @@
-"""Ultralytics' arguments, answered with ours."""
+"""Arguments of Ultralytics and of OpenMMLab's tools, answered with ours."""
 
 import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-COMMANDS = {'val': 'test', 'checks': 'doctor', 'benchmark': 'profile'}
+COMMANDS = {
+    'val': 'test', 'checks': 'doctor', 'benchmark': 'profile', 'image_demo': 'predict',
+    'browse_dataset': 'browse', 'get_flops': 'complexity', 'analyze_logs': 'analyze curves',
+    'analyze_results': 'analyze per-class', 'coco_error_analysis': 'analyze errors',
+}  # fmt: skip
 TASKS = ('detect', 'segment', 'classify', 'pose', 'obb', 'yolo')
 FIRST = 'the model is the first argument, without a name'
 TEST_DATA = '--cfg-options data_root=FOLDER'
-ANSWERS: dict[str, dict[str, str]] = {  # by argument, then by command; '' is any other
+GPUS = 'CUDA_VISIBLE_DEVICES=0,1 before the command, and --nproc-per-node 2'
+NO_WINDOW = 'no window is opened, and files are always written: leave it out'
+Answers = dict[str, dict[str, str]]  # by argument, then by command; '' is any other
+ULTRALYTICS: Answers = {
     'imgsz': {
         'train': '--image-size PIXELS',
         'export': '--shape HEIGHT WIDTH',
@@ -25,13 +32,34 @@ ANSWERS: dict[str, dict[str, str]] = {  # by argument, then by command; '' is an
     'project': {'predict': '--out-dir FOLDER', '': '--work-dir FOLDER'},
     'name': {'predict': '--out-dir FOLDER', '': '--work-dir FOLDER'},
     'batch': {'': '--cfg-options test_dataloader.batch_size=N'},
-    'workers': {'': '--cfg-options train_dataloader.num_workers=N'},
-    'device': {'train': 'CUDA_VISIBLE_DEVICES=0,1 before the command, and --processes 2'},
+    'workers': {'': '--cfg-options test_dataloader.num_workers=N'},
+    'device': {'train': GPUS},
     'format': {'': 'the suffix of the output file selects the format, such as model.onnx'},
     'int8': {'': '`mmeffvit quantize model.onnx IMAGES OUT`, after the export'},
-    'nbs': {'train': '--accumulate N'},
+    'nbs': {'train': '--grad-accum-steps N'},
     'save_json': {'predict': '--out FILE.json', '': '--out FILE'},
-    'lr0': {'': '--cfg-options optim_wrapper.optimizer.lr=RATE'},
+    'lr0': {'train': '--lr RATE'},
+}
+OPENMMLAB: Answers = {
+    'options': {'': '--cfg-options KEY=VALUE'},
+    'resume_from': {'train': '--resume CHECKPOINT'},
+    'auto_resume': {'train': '--resume'},
+    'load_from': {'train': '--cfg-options load_from=FILE'},
+    'no_validate': {'train': '--cfg-options train_cfg.val_interval=EPOCHS'},
+    'gpus': {'train': GPUS},
+    'gpu_ids': {'train': GPUS},
+    'gpu_id': {'train': GPUS, '': 'CUDA_VISIBLE_DEVICES=N before the command'},
+    'eval': {'test': 'the metrics are those of test_evaluator in the config'},
+    'pred_score_thr': {'predict': '--score-thr SCORE'},
+    'show_score_thr': {'test': '--cfg-options model.test_cfg.score_thr=SCORE'},
+    'batch_size': {'train': '--batch N', 'predict': '--batch N'},
+    'output_dir': {'': '--out-dir FOLDER'},
+    'out_file': {'': '--out-dir FOLDER'},
+    'no_save_pred': {'predict': 'leave out --out FILE.json'},
+    'show': {'': NO_WINDOW},
+    'not_show': {'': NO_WINDOW},
+    'wait_time': {'': NO_WINDOW},
+    'show_interval': {'': NO_WINDOW},
 }
 
 
@@ -44,7 +72,7 @@ def command_of(name: str, rest: Sequence[str]) -> str | None:
 
 
 def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
-    """Exit with our name of an option that was given as in Ultralytics.
+    """Exit with our name of an option that was given as in Ultralytics or a tool of OpenMMLab.
 
     ``--imgsz 640`` and ``imgsz=640`` are recognized, unless they are options of ours or files.
     """
@@ -53,16 +81,15 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
     for argument in arguments:
         if argument == '--cfg-options':  # its values are keys of the config
             return
-        match = re.fullmatch(r'(--)?(\w+)(?:=(.*))?', argument)
+        match = re.fullmatch(r'(--)?([\w-]+)(?:=(.*))?', argument)
         if not match or not (match[1] or match[3] is not None) or Path(argument).exists():
             continue
-        ours = f'--{match[2].replace("_", "-")}'
+        ours, name = f'--{match[2].replace("_", "-")}', match[2].replace('-', '_')
         if any(option.startswith(ours) for option in options):
             if match[1]:
                 continue
-            answer = f'{ours} {match[3]}'
-        else:
-            answers = ANSWERS.get(match[2], {})
-            answer = answers.get(command, answers.get('', ''))
-        if answer:
-            parser.error(f"{argument!r} is Ultralytics' spelling; here: {answer}")
+            parser.error(f"{argument!r} is Ultralytics' spelling; here: {ours} {match[3]}")
+        for whose, table in (("Ultralytics'", ULTRALYTICS), ("OpenMMLab's", OPENMMLAB)):
+            answers = table.get(name, {})
+            if answer := answers.get(command, answers.get('')):
+                parser.error(f'{argument!r} is {whose} spelling; here: {answer}')

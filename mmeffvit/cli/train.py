@@ -44,6 +44,11 @@ OF_DATA = (
     'weights', 'export', 'int8', 'format', 'images', 'masks', 'skip_broken', 'strict',
     'crowds_are_objects', 'keep_partly_broken', 'fraction',
 )  # fmt: skip
+AS_SETTINGS = {
+    'channels_last': 'channels_last',
+    'lr': 'optim_wrapper.optimizer.lr',
+    'workers': 'train_dataloader.num_workers',
+}
 OF_CONFIG = ('auto_scale_lr', 'check', 'deterministic')
 
 
@@ -78,7 +83,13 @@ def make_parser() -> ArgumentParser:
 def add_training(parser: ArgumentParser) -> None:
     """How steps are run."""
     add = parser.add_argument
-    add('--amp', action='store_true', default=None, help='train in mixed precision')
+    add(
+        '--amp',
+        action=BooleanOptionalAction,
+        help='train in mixed precision (default: for a dataset, on accelerators)',
+    )
+    add('--lr', type=float, metavar='RATE', help='learning rate (default: set by the config)')
+    add('--workers', type=int, metavar='N', help='data loading processes per training process')
     add(
         '--amp-dtype',
         choices=('float16', ROUNDED),
@@ -92,7 +103,8 @@ def add_training(parser: ArgumentParser) -> None:
     )
     add('--compile', action='store_true', help='compile backbone and neck with torch.compile')
     add(
-        '--processes',
+        '--nproc-per-node',
+        dest='processes',
         type=int,
         metavar='N',
         help='number of processes on this machine, one per GPU',
@@ -129,8 +141,19 @@ def add_overrides(group: Any) -> None:
         help='stop after N epochs without improvement (0: never)',
     )
     add('--freeze', type=int, metavar='N', help='freeze the stem and N stages of the backbone')
-    add('--accumulate', type=int, metavar='N', help='gradient accumulation steps')
-    add('--balance', action='store_true', help='oversample images of rare classes')
+    add(
+        '--grad-accum-steps',
+        dest='accumulate',
+        type=int,
+        metavar='N',
+        help='gradient accumulation steps',
+    )
+    add(
+        '--class-balanced',
+        dest='balance',
+        action='store_true',
+        help='oversample images of rare classes',
+    )
     add('--weights', metavar='FILE', help='initial weights: checkpoint file or URL, or none')
     add(
         '--export',
@@ -171,7 +194,7 @@ def run(config: str, **values: Any) -> None:
         return
     what = f'{config} is a dataset'
     reject(parser, values, OF_CONFIG, what, 'train the config that is written')
-    reject(parser, values, ('launcher',), what, '--processes N starts torchrun itself')
+    reject(parser, values, ('launcher',), what, '--nproc-per-node N starts torchrun itself')
     from mmeffvit.train.folder.classify import classify
     from mmeffvit.train.folder.run import finetune
 
@@ -212,8 +235,9 @@ def set_steps(values: dict[str, Any]) -> None:
     if values.pop('compile'):
         check_accelerator('--compile')
         settings['compiled'] = list(PARTS)
-    if (layout := values.pop('channels_last')) is not None:
-        settings['channels_last'] = layout
+    for name, key in AS_SETTINGS.items():
+        if (value := values.pop(name)) is not None:
+            settings[key] = value
     values['cfg_options'] = {**settings, **values['cfg_options']}
 
 
@@ -230,7 +254,9 @@ def train_config(config: str, values: dict[str, Any]) -> None:
             print(how_to_test(runner.work_dir))
         return
     if options.launcher != 'none':
-        raise UserError('--processes starts them itself; with --launcher, torchrun or Slurm does')
+        raise UserError(
+            '--nproc-per-node starts them itself; with --launcher, torchrun or Slurm does'
+        )
     train_in_processes(processes, config, options, **how)
     print(how_to_test(resolve_work_dir(load_config(config), options.work_dir)))
 

@@ -120,7 +120,7 @@ def predict(
     """
     check_thresholds(options.score_thr, options.batch_size)
     if options.out is None and options.pictures is None:
-        raise UserError('--no-pictures without --out would write nothing: give --out')
+        raise UserError('--no-save-vis without --out would write nothing: give --out')
     found = find_inputs(inputs)
     predictor = open_predictor()
     ids = predictor.coco_ids()

@@ -185,7 +185,7 @@ class PictureWriter(Writer):
         codec = cv2.VideoWriter_fourcc(*'mp4v')
         self.video = cv2.VideoWriter(os.fsencode(self.work / path.name), codec, rate, size[::-1])
         if not self.video.isOpened():
-            raise UserError(f'OpenCV cannot write {path}: pass --no-pictures')
+            raise UserError(f'OpenCV cannot write {path}: pass --no-save-vis')
 
     def close(self) -> None:
         """Rename the complete video to its final name."""

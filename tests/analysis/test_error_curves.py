@@ -66,6 +66,8 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path):
 @pytest.mark.slow
 def test_invalid_arguments_of_the_tool_are_reported(results, tmp_path):
     path, _ = results
-    run = run_command_here('errors', path, tmp_path / 'out', '--ann', 'no.json')
+    run = run_command_here(
+        'analyze', 'errors', path, '--out-dir', tmp_path / 'out', '--ann', 'no.json'
+    )
     assert run.returncode == 2
     assert "error: 'no.json' does not exist" in run.stdout

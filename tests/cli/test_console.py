@@ -29,7 +29,7 @@ EPOCH = re.compile(r'^epoch \d/3  loss \S+  \S+ images/s  box AP \S+ \(best \S+\
 def test_three_epochs_print_fewer_than_40_lines(shapes, tmp_path):
     done = run_command_here(
         'train', shapes, '--model', 'maskrcnn_swiftformer_xs_shapes', '--weights', 'none',
-        '--epochs', 3, '--processes', 1, '--export', 'none', '--work-dir', tmp_path / 'run',
+        '--epochs', 3, '--nproc-per-node', 1, '--export', 'none', '--work-dir', tmp_path / 'run',
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()

@@ -48,23 +48,23 @@ COMMANDS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
         ('train', 'detector.py', '--no-check', '--work-dir', 'OUT/w', *SHORT),
         ('w/.mmeffvit-lock', 'w/detector.py', 'w/console.log', 'w/last_checkpoint')),
     'complexity': (('complexity', 'SwiftFormer:xs', '--json', 'OUT/c.json'), ('c.json',)),
-    'curves': (('curves', 'run', '--out', 'OUT/c.png'), ('c.png',)),
+    'curves': (('analyze', 'curves', 'run', '--out', 'OUT/c.png'), ('c.png',)),
     'browse': (
         ('browse', 'detector.py', '--num-images', 1, '--out-dir', 'OUT'), ('detector_train.png',)),
     'per-class': (
-        ('per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
+        ('analyze', 'per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
         ('per_class.md', 'per_class.png')),
     'errors': (
-        ('errors', 'found.pkl', 'OUT', '--ann', VAL),
+        ('analyze', 'errors', 'found.pkl', '--out-dir', 'OUT', '--ann', VAL),
         ('bbox/errors.json', 'bbox/errors.md', 'bbox/errors.png')),
-    'analyze-heads': (
-        ('analyze-heads', *WITH_HEADS, '--layers', 'stages.3', '--out', 'OUT'),
+    'heads': (
+        ('analyze', 'heads', *WITH_HEADS, '--layers', 'stages.3', '--out', 'OUT'),
         ('heads.json', 'heads.csv')),
     'prune': (
         ('prune', *WITH_HEADS, '--method', 'random', '--out', 'OUT/p.pth'),
         ('p.pth', *OF_PRUNED)),
     'attention': (
-        ('attention', 'SwiftFormer:xs', 'images/a.jpg', '--out', 'OUT'),
+        ('analyze', 'attention', 'SwiftFormer:xs', 'images/a.jpg', '--out', 'OUT'),
         ('a.additive.png', 'a.npz')),
     'convert-dataset': (
         ('convert-dataset', 'shapes', 'OUT'), ('train.json', 'val.json', 'faults.txt')),

@@ -81,8 +81,9 @@ def test_a_category_with_a_line_break_is_named_in_one_line(shapes, tmp_path):
     content['categories'][0]['name'] = 'circle\nstar'
     (tmp_path / 'truth.json').write_text(json.dumps(content))
     (tmp_path / 'found.json').write_text('[]')
-    done = run_command_here('errors', tmp_path / 'found.json', tmp_path / 'out', '--ann',
-                            tmp_path / 'truth.json')  # fmt: skip
+    done = run_command_here(
+        'analyze', 'errors', tmp_path / 'found.json', '--ann', tmp_path / 'truth.json'
+    )
     assert done.returncode == 2
     (line,) = [line for line in done.stdout.splitlines() if line.startswith('error: ')]
     assert r"name 'circle\nstar' in categories, id 1" in line

@@ -9,7 +9,7 @@ FILES = {
     'complexity': ('SHViT:s1', '--json'),
     'convert': ('no.pth',),
     'export': ('no.py', 'no.pth'),
-    'curves': ('no', '--out'),
+    'analyze curves': ('no', '--out'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out'),
     'profile': ('no.onnx', '--json'),
     'prune': ('no.py', 'no.pth', '--out'),
@@ -17,17 +17,17 @@ FILES = {
     'test': ('no.py', 'no.pth', '--out'),
 }
 FOLDERS = {
-    'errors': ('no.pkl',),
-    'analyze-heads': ('no.py', 'no.pth', '--out'),
+    'analyze errors': ('no.pkl', '--out-dir'),
+    'analyze heads': ('no.py', 'no.pth', '--out'),
     'suite': ('no.py', '--work-dir'),
     'browse': ('no.py', '--out-dir'),
     'demo': ('--out',),
-    'per-class': ('no.py', 'no.pkl', '--out-dir'),
+    'analyze per-class': ('no.py', 'no.pkl', '--out-dir'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out-dir'),
     'prepare-voc-coco': ('--out',),
     'test': ('no.py', 'no.pth', '--show-dir'),
     'train': ('no.py', '--work-dir'),
-    'attention': ('SHViT:s1', 'no.jpg', '--out'),
+    'analyze attention': ('SHViT:s1', 'no.jpg', '--out'),
     'web': ('no.onnx',),
 }
 
@@ -37,7 +37,7 @@ def test_a_folder_is_never_replaced_by_a_file(tool, tmp_path):
     out = tmp_path / 'out.json'
     out.mkdir()
     (out / 'image.jpg').write_bytes(b'mine')
-    run = run_command_here(tool, *FILES[tool], out)
+    run = run_command_here(*tool.split(), *FILES[tool], out)
     assert run.returncode == 2
     assert f'{str(out)!r} is a folder that exists already' in run.stdout
     assert (out / 'image.jpg').read_bytes() == b'mine'
@@ -49,7 +49,7 @@ def test_a_file_is_never_taken_for_a_folder(tool, below, tmp_path):
     file = tmp_path / 'notes'
     file.write_bytes(b'mine')
     out = file / 'deeper' / 'out' if below else file
-    run = run_command_here(tool, *FOLDERS[tool], out)
+    run = run_command_here(*tool.split(), *FOLDERS[tool], out)
     assert run.returncode == 2
     assert ('is not a folder' if below else 'is a file that exists already') in run.stdout
     assert file.read_bytes() == b'mine'

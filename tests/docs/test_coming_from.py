@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 import mmeffvit
-from mmeffvit.cli.main import import_command
+from mmeffvit.cli.main import import_command, split_command
 from tests.conftest import ROOT
 
 PAGE = (ROOT / 'docs' / 'coming-from.md').read_text()
@@ -19,7 +19,7 @@ CALLS = sorted({code for code in CODE if code.startswith('mmeffvit.') and 'Predi
 @pytest.mark.parametrize('command', COMMANDS)
 def test_commands_of_the_page_are_parsed(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # parsers check that outputs can be written
-    _, name, *arguments = shlex.split(command)
+    name, arguments = split_command(shlex.split(command)[1:])
     required = {'CONFIG': 'a.py', 'CHECKPOINT': 'a.pth'}
     import_command(name).make_parser().parse_args([required.get(a, a) for a in arguments])
 

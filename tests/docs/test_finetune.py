@@ -25,7 +25,7 @@ RECIPES = TUTORIALS.parent / 'recipes.md'
 FORMATS = {DETECTOR: 'YOLO', SEGMENTOR: 'images and label maps'}
 MODELS = {DETECTOR: 'rtmdet_swiftformer_xs', SEGMENTOR: 'segformer_swiftformer_xs_ade20k'}
 FROM_SCRATCH = 'model.backbone.init_cfg=None'  # tests have no network
-SHORT = ('--epochs', '1', '--image-size', '64', '--weights', 'none', '--processes', '1')
+SHORT = ('--epochs', '1', '--image-size', '64', '--weights', 'none', '--nproc-per-node', '1')
 LOGGED = 'default_hooks.logger.interval=1'
 
 

@@ -22,7 +22,7 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import mmeffvit
-from mmeffvit.cli.main import COMMANDS, import_command
+from mmeffvit.cli.main import COMMANDS, import_command, split_command
 from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.models import SwiftFormer
 from mmeffvit.train.checks.config import check_config, faults_in
@@ -55,14 +55,16 @@ def commands_of(page: Path) -> Iterator[str]:
     yield from re.findall(r'^ *mmeffvit (.+)$', blocks, re.MULTILINE)
     outside = re.sub(r'^ *```.*?^ *```', '', text, flags=re.DOTALL | re.MULTILINE)
     for found in re.findall(r'`mmeffvit ([\w-]+ [^-`\n][^`\n]*)`', outside):
-        yield found.replace('\\|', '|')
+        if found not in COMMANDS:
+            yield found.replace('\\|', '|')
 
 
 def check_command(page_and_command: tuple[str, str]) -> None:
     _, command = page_and_command
     if '...' in command or re.match(r'\S+ [A-Z_]+(_OR_\w+)? \[', command):
         command = command.replace(' ...', '')  # the form of a command, with optional parts
-    name, *arguments = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
+    words = shlex.split(command.replace('[', '').replace(']', ''), comments=True)
+    name, arguments = split_command(words)
     arguments = [WORDS.get(argument, argument) for argument in arguments]
     assert name in COMMANDS
     parser = import_command(name).make_parser()

@@ -65,7 +65,7 @@ def test_every_number_of_a_paper_is_on_its_page_with_its_command():
 
 
 def test_a_command_of_the_papers_trains_at_the_batch_size_of_its_recipe():
-    commands = re.findall(r'mmeffvit train (\w+) --processes (\d+) ', papers.PAGE.read_text())
+    commands = re.findall(r'mmeffvit train (\w+) --nproc-per-node (\d+) ', papers.PAGE.read_text())
     assert len(commands) > 50
     for name, count in commands[::7]:  # reading a config takes a while
         config = load_config(find_model(name).config)

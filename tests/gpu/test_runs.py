@@ -96,16 +96,16 @@ def test_a_killed_run_resumes_in_its_epoch(amp, tiny_config, shapes, tmp_path):
 def test_two_processes_train(tiny_config, shapes, tmp_path):
     if torch.cuda.device_count() < 2:
         pytest.skip(f'two processes need two GPUs, there is {torch.cuda.device_count()}')
-    run = train(tiny_config, tmp_path, shapes, '--processes', 2)
+    run = train(tiny_config, tmp_path, shapes, '--nproc-per-node', 2)
     assert run.returncode == 0, run.stdout
     assert read_content(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
 
 
 def test_more_processes_than_gpus_are_rejected(tiny_config, shapes, tmp_path):
     count = torch.cuda.device_count()
-    run = train(tiny_config, tmp_path, shapes, '--processes', count + 1)
+    run = train(tiny_config, tmp_path, shapes, '--nproc-per-node', count + 1)
     assert run.returncode == 2
-    assert f'--processes is {count + 1}, but there ' in run.stdout
+    assert f'--nproc-per-node is {count + 1}, but there ' in run.stdout
 
 
 def test_the_batch_that_fits_is_found_on_the_gpu(tiny_config, shapes, tmp_path, monkeypatch):

@@ -1,11 +1,12 @@
 """Configs and ``--cfg-options``: mistakes, odd files, values that cannot work."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.commands import Door, command, controls, in_turn, needs, train
+from tests.hostile.commands import Door, command, controls, in_turn, needs, put, train
 from tests.hostile.damage import damaged
 from tests.hostile.judge import Case
 from tests.hostile.world import World, dice
@@ -36,7 +37,7 @@ DOORS = {
         lambda name: command('export', name, 'run/epoch_2.pth', 'out.onnx'), makes=('out.onnx',)
     ),
     'per-class': Door(
-        lambda name: command('per-class', name, 'found.pkl', '--out-dir', 'classes'),
+        lambda name: command('analyze', 'per-class', name, 'found.pkl', '--out-dir', 'classes'),
         makes=('classes/per_class.md',),
     ),
 }
@@ -62,12 +63,16 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     yield Case('configs: random', 'complexity', 'bad', good.call('x.py'),
                in_turn(ready, FILES['no Python'][1]), says=('x.py',), is_control=True)  # fmt: skip
     for number in range(6 * more):
-
-        def spoil(folder: Path, number: int = number) -> None:
-            (folder / 'x.py').write_bytes(damaged(text, dice('config', seed, number)))
-
+        content = damaged(text, dice('config', seed, number))
+        # a config that can still be read is refused for a name that changed
+        names = {name for name in words(content) ^ words(text) if len(name) > 2}
         yield Case('configs: random', 'complexity', f'{number}', good.call('x.py'),
-                   in_turn(ready, spoil), expect='either', says=('x.py',))  # fmt: skip
+                   put("x.py", content, ready), expect='either',
+                   says=(('x.py', *names),))  # fmt: skip
+
+
+def words(content: bytes) -> set[str]:
+    return set(re.findall(r'\w+', content.decode(errors='replace')))
 
 
 def option_cases(world: World) -> Iterator[Case]:
@@ -106,10 +111,10 @@ def argument_cases(ready: Callable[[Path], Any]) -> Iterator[Case]:
         'check': (('check', 'detector.py', '--num-images', 1), ''),
         'predict': ((*PREDICT, '--out-dir', 'o'), 'o/000000.png'),
         'export': ((*EXPORT, 'o.onnx'), 'o.onnx'),
-        'curves': (('curves', 'run', '--out', 'o.png'), 'o.png'),
+        'curves': (('analyze', 'curves', 'run', '--out', 'o.png'), 'o.png'),
         'prune': (('prune', *MOBILE, '--method', 'random', '--out', 'o.pth'), 'o.pth'),
-        'analyze-heads': (
-            ('analyze-heads', *MOBILE, '--no-ablation', '--out-dir', 'o'),
+        'heads': (
+            ('analyze', 'heads', *MOBILE, '--no-ablation', '--out-dir', 'o'),
             'o/heads.json',
         ),
         'suite': (SUITE, 'w/suite.json'),
@@ -282,7 +287,8 @@ MOBILE = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
 TRAIN, PRUNE = ('train', 'detector.py'), ('prune', *BUILT, '--out')
 TRAIN_SEED = (*TRAIN, '--no-check', '--work-dir', 'w', '--seed')
 COMPLEXITY, SUITE = ('complexity', 'SwiftFormer:xs'), ('suite', 'detector.py', '--work-dir', 'w')
-ATTENTION = ('attention', 'SwiftFormer:xs', 'shapes/val2017/000000.png', '--out-dir', 'o')
+SMALL_IMAGE = 'shapes/val2017/000000.png'
+ATTENTION = ('analyze', 'attention', 'SwiftFormer:xs', SMALL_IMAGE, '--out-dir', 'o')
 PREDICT, EXPORT = ('predict', *BUILT, 'shapes/val2017'), ('export', *BUILT)
 BROWSE = ('browse', 'detector.py', '--out-dir', 'o')
 # words of the refusal, and the call
@@ -306,7 +312,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     'attention of 0 pixels': ('--shape is 0 0', *ATTENTION, '--shape', 0, 0),
     'attention outside': ('--query 9999 -1 is outside', *ATTENTION, '--query', 9999, -1),
     'attention of no layer': ("no layer matches 'nothing'", *ATTENTION, '--layers', 'nothing'),
-    'heads of a model without': ('heads', 'analyze-heads', *BUILT, '--out-dir', 'o'),
+    'heads of a model without': ('heads', 'analyze', 'heads', *BUILT, '--out-dir', 'o'),
     'prune heads that are not there': ('no heads of Mobile-Attention', *PRUNE, 'o.pth'),
     'prune to more': ('--keep is 7', *PRUNE, 'o.pth', '--keep', 7),
     'prune to nan': ('--keep is nan', *PRUNE, 'o.pth', '--keep', 'nan'),
@@ -330,6 +336,6 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     'suite of nothing': ("no config matches 'nothing*.py'", 'suite', 'nothing*.py', *SUITE[2:]),
     'suite on 0 GPUs': ('--gpus is 0', *SUITE, '--gpus', 0),
     'suite with negative GPUs': ('--gpus is -4', *SUITE, '--gpus', -4, '--print', 'slurm'),
-    'curves of nothing': ('no scalars in nothing/', 'curves', 'nothing'),
+    'curves of nothing': ('no scalars in nothing/', 'analyze', 'curves', 'nothing'),
 }  # fmt: skip
 PARSED = ('no config', 'unknown argument', 'seed is a text', 'prune by nothing')  # by a parser

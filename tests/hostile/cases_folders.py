@@ -242,7 +242,7 @@ TABLES: dict[str, tuple[bytes, str]] = {
 def name_cases() -> Iterator[Case]:
     """Training on a dataset whose names are programs: they are in configs, logs and checkpoints."""
     job = command('train', 'some/set', '--work-dir', 'work', '--epochs', 1, '--batch', 4,
-                  '--processes', 1, '--weights', 'none', '--export', 'none',
+                  '--nproc-per-node', 1, '--weights', 'none', '--export', 'none',
                   '--image-size', 64)  # fmt: skip
     programs = (RUNS, LEAKS, '{{fileDirname}}', f'\'"""\\n; open("{CANARY}", "w") #')
     for name in ('circle', *programs):

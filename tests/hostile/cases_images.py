@@ -28,7 +28,9 @@ def predict(*inputs: str) -> Callable[[Path], None]:
 # each is called with the folder or the file
 FOLDERS = {'predict': predict, 'ExportedPredictor': partial(predict_exported, 'model.onnx')}
 FILES = {
-    'attention': lambda name: command('attention', 'SwiftFormer:xs', name, '--out-dir', 'maps'),
+    'attention': lambda name: command(
+        'analyze', 'attention', 'SwiftFormer:xs', name, '--out-dir', 'maps'
+    ),
     'export': lambda name: command(
         'export', 'detector.py', 'run/epoch_2.pth', 'out.onnx', '--image', name
     ),

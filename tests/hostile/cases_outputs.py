@@ -27,7 +27,7 @@ FILES: dict[str, tuple[object, ...]] = {
         'quantize', 'model.onnx', 'images', 'OUT', '--exclude', 'none', '--allow-slower'),
     '.onnx of export': ('export', *BUILT, 'OUT'),
     '.pkl of test': (*TEST, 'w', '--out', 'OUT'),
-    '.json of predict': (*PREDICT, '--no-pictures', '--out', 'OUT'),
+    '.json of predict': (*PREDICT, '--no-save-vis', '--out', 'OUT'),
     '.safetensors of convert': ('convert', 'backbone.pth', 'OUT'),
     '.pth of convert': ('convert', 'backbone.pth', 'OUT'),
     '.pth of prune': (
@@ -36,23 +36,26 @@ FILES: dict[str, tuple[object, ...]] = {
     '.json of profile': (
         'profile', 'model.onnx', '--shape', 64, 64, '--formats', '.onnx', '--threads', 1,
         '--seconds', 0.01, '--json', 'OUT'),
-    '.png of curves': ('curves', 'run', '--out', 'OUT'),
+    '.png of curves': ('analyze', 'curves', 'run', '--out', 'OUT'),
 }  # fmt: skip
 # and a file that it writes into the folder
 FOLDERS: dict[str, tuple[tuple[object, ...], str]] = {
     'pictures': ((*PREDICT, '--out-dir', 'OUT'), 'a.jpg'),
-    'label maps': ((*SEGMENT, 'images', '--no-pictures', '--out', 'OUT'), 'a.png'),
+    'label maps': ((*SEGMENT, 'images', '--no-save-vis', '--out', 'OUT'), 'a.png'),
     'work dir of training': (('train', 'detector.py', '--no-check', '--work-dir', 'OUT'),
                              'epoch_2.pth'),
     'work dir of test': ((*TEST, 'OUT'), 'detector.py'),
     'shown': ((*TEST, 'w', '--show-dir', 'OUT'), '000000.png'),
     'browsed': (('browse', 'detector.py', '--num-images', 1, '--out-dir', 'OUT'),
                 'detector_train.png'),
-    'classes': (('per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'), 'per_class.md'),
-    'errors': (('errors', 'found.pkl', 'OUT', '--ann', VAL), 'bbox/errors.md'),
-    'heads': (('analyze-heads', 'mobile/mmseg.py', 'mobile/epoch_1.pth', '--no-ablation',
+    'classes': (('analyze', 'per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
+                'per_class.md'),
+    'errors': (('analyze', 'errors', 'found.pkl', '--out-dir', 'OUT', '--ann', VAL),
+               'bbox/errors.md'),
+    'heads': (('analyze', 'heads', 'mobile/mmseg.py', 'mobile/epoch_1.pth', '--no-ablation',
                '--out-dir', 'OUT'), 'heads.json'),
-    'attention': (('attention', 'SwiftFormer:xs', 'images/a.jpg', '--out-dir', 'OUT'), 'a.npz'),
+    'attention': (('analyze', 'attention', 'SwiftFormer:xs', 'images/a.jpg', '--out-dir', 'OUT'),
+                  'a.npz'),
     'suite': (('suite', 'detector.py', '--work-dir', 'OUT'), 'suite.json'),
     'page': (('web', 'model.onnx', 'OUT'), 'index.html'),
 }  # fmt: skip
@@ -179,16 +182,16 @@ OVER: dict[str, tuple[Any, ...]] = {
     'picture over its image': (
         'would overwrite images/a.jpg', *PREDICT[:3], 'images/a.jpg', '--out-dir', 'images'),
     'label maps over the images': (
-        'would overwrite images/', *SEGMENT, 'images', '--no-pictures', '--out', 'images'),
+        'would overwrite images/', *SEGMENT, 'images', '--no-save-vis', '--out', 'images'),
     'pictures and label maps in one folder': (
         'would overwrite', *SEGMENT, 'shapes/val2017', '--out-dir', 'both', '--out', 'both'),
     'convert over its source': ("'backbone.pth' exists", 'convert', 'backbone.pth',
                                 'backbone.pth'),
     'results over the annotations': (
-        "--out is 'images'", *PREDICT, '--no-pictures', '--out', 'images'),
+        "--out is 'images'", *PREDICT, '--no-save-vis', '--out', 'images'),
     'generated data over others': ("'images/a.jpg' is a file", 'train', 'detector.py',
                                    '--work-dir', 'images/a.jpg'),
-    'a folder named as results': ("--out is 'shapes'", *PREDICT, '--no-pictures', '--out',
+    'a folder named as results': ("--out is 'shapes'", *PREDICT, '--no-save-vis', '--out',
                                   'shapes'),
 }  # fmt: skip
 

@@ -40,11 +40,13 @@ DOORS = {how: door for how, door in LOADERS.items() if how != 'export'}  # it ta
 PREDICTIONS = {
     'read_pickle': Door(read_predictions, says=('is loaded',)),
     'errors': Door(
-        lambda name: command('errors', name, 'errors', '--ann', ANNOTATIONS),
+        lambda name: command(
+            'analyze', 'errors', name, '--out-dir', 'errors', '--ann', ANNOTATIONS
+        ),
         makes=('errors/bbox/errors.md',),
     ),
     'per-class': Door(
-        lambda name: command('per-class', 'detector.py', name, '--out-dir', 'classes'),
+        lambda name: command('analyze', 'per-class', 'detector.py', name, '--out-dir', 'classes'),
         makes=('classes/per_class.md',),
     ),
 }

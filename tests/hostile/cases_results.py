@@ -17,7 +17,7 @@ GROUP = 'results'
 READY = ('detector.py', 'shapes', 'run', 'found.pkl', 'found.json', 'found.images.json')
 DOORS = {how: PREDICTIONS[how] for how in ('errors', 'per-class')}
 OTHERS = {
-    'curves': Door(lambda _: command('curves', 'run'), makes=('run/curves.png',)),
+    'curves': Door(lambda _: command('analyze', 'curves', 'run'), makes=('run/curves.png',)),
     'suite': Door(
         lambda _: command('suite', 'detector.py', '--work-dir', 'suite'),
         makes=('suite/suite.json',),

@@ -69,7 +69,7 @@ DOORS = {
         lambda name: command(
             'distill', 'rtmdet_swiftformer_xs', 'got', 'shapes/train2017', '--min-score', 0.01,
             '--sure-score', 0.02,
-            '--epochs', 1, '--batch', 2, '--processes', 1, '--image-size', 64,
+            '--epochs', 1, '--batch', 2, '--nproc-per-node', 1, '--image-size', 64,
             '--weights', 'none', '--export', 'none', '--losses', 'none', '--no-comparison',
             '--work-dir', 'work',
         ),

@@ -61,7 +61,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     for delay in (0.8, 1.5, 2.5, 4.0):  # real time, of a busy machine
         job = interrupt(started(('check', 'detector.py')), delay, signal.SIGINT, is_short=True)
         yield case(f'imports after {delay} s', job)
-    in_two = (*TRAIN[:2], '--processes', '2', *TRAIN[2:])
+    in_two = (*TRAIN[:2], '--nproc-per-node', '2', *TRAIN[2:])
     for name, number in NUMBERS.items():
         for stage in ('in training', 'while a checkpoint is written'):
             job = interrupt(started(in_two), STAGES[stage], number)
@@ -82,7 +82,7 @@ def forked(arguments: tuple[str, ...]) -> Callable[[Path], int]:
         code = 1
         try:
             os.setsid()
-            descriptor = os.open(output, os.O_WRONLY | os.O_CREAT)
+            descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for number in (1, 2):
                 os.dup2(descriptor, number)
             from mmeffvit.cli.main import main
@@ -127,26 +127,33 @@ def interrupt(
 
     def job(folder: Path) -> None:
         output, after = folder / 'output.txt', when
-        pid = start(output)
-        begin = time.monotonic()
-        while not has_come(after, output, time.monotonic() - begin):
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done and is_short and not status:
-                pid, after, begin = start(output), after / 2, time.monotonic()
-            elif done or time.monotonic() - begin > LIMIT:
-                lines = [
-                    line for line in output.read_text().splitlines() if line.startswith('error')
-                ]
-                end = output.read_text()[-500:]
-                print(*lines[-1:] or [f'error: it ended before the signal: {end!r}'])
-                raise SystemExit(2)
-            time.sleep(0.01)
-        (os.killpg if number == signal.SIGINT else os.kill)(pid, number)
-        _, status = os.waitpid(pid, 0)
-        look_at(os.waitstatus_to_exitcode(status), number, output)
+        code = interrupted(start(output), after, number, output)
+        for _ in range(8 if is_short else 0):
+            if code:
+                break
+            after /= 2
+            code = interrupted(start(output), after, number, output)
+        look_at(code, number, output)
         check_saved(folder / 'work')
 
     return job
+
+
+def interrupted(pid: int, when: str | float, number: int, output: Path) -> int:
+    """The exit code of a process after a signal, or 0 if it has ended well before."""
+    begin = time.monotonic()
+    while not has_come(when, output, time.monotonic() - begin):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done and not status:
+            return 0
+        if done or time.monotonic() - begin > LIMIT:
+            text = output.read_text()
+            lines = [line for line in text.splitlines() if line.startswith('error')]
+            print(*lines[-1:] or [f'error: it ended before the signal: {text[-500:]!r}'])
+            raise SystemExit(2)
+        time.sleep(0.01)
+    (os.killpg if number == signal.SIGINT else os.kill)(pid, number)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def has_come(when: str | float, output: Path, seconds: float) -> bool:

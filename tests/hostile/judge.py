@@ -61,8 +61,8 @@ class Case:
         job: Runs in the process of the case, whose working directory is the folder of the case.
         prepare: Fills that folder beforehand.
         expect: 'reject' ends in one clear line, 'work' ends well, 'either' is both.
-        says: Words that a refusal has: the file or value that is attacked. Where it must work,
-            words that are printed.
+        says: Words that a refusal has: the file or value that is attacked, or one of several in a
+            tuple. Where it must work, words that are printed.
         makes: Files below the folder that it must have written where it must work.
         is_control: An input whose end is known, see :func:`judged`.
         by_parser: The parser of a command may refuse it: the attack is in the arguments.
@@ -78,7 +78,7 @@ class Case:
     job: Callable[[Path], Any]
     prepare: Callable[[Path], Any] = lambda folder: None
     expect: str = 'reject'
-    says: tuple[str, ...] = ()
+    says: tuple[str | tuple[str, ...], ...] = ()
     makes: tuple[str, ...] = ()
     is_control: bool = False
     by_parser: bool = False
@@ -199,8 +199,9 @@ def message(ended: Ended) -> str | None:
     return '\n'.join(lines) if all(line.startswith('  ') for line in rest) else None
 
 
-def has_all(text: str, words: Iterable[str]) -> bool:
-    return all(word in text for word in words)
+def has_all(text: str, words: Iterable[str | tuple[str, ...]]) -> bool:
+    choices = ((word,) if isinstance(word, str) else word for word in words)
+    return all(any(word in text for word in each) for each in choices)
 
 
 def become_ordinary() -> None:

@@ -184,7 +184,7 @@ GROUPS: dict[str, tuple[list[Case], dict[str, str]]] = {
         [GOOD, BAD, replace(ATTACK, job=command('models', '--xxx', "'xxxxxxxxx'"))], VOID_ATTACK,
     ),
     'an argument that is missing': (
-        [GOOD, BAD, replace(ATTACK, job=command('curves'), says=('required',))], VOID_ATTACK,
+        [GOOD, BAD, replace(ATTACK, job=command('profile'), says=('required',))], VOID_ATTACK,
     ),
     'a refusal for another reason': (
         [GOOD, BAD, replace(ATTACK, says=('x.png',))], VOID_ATTACK,

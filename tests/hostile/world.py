@@ -128,7 +128,7 @@ def build(folder: Path) -> None:
     )  # fmt: skip
     main(
         ['predict', 'detector.py', 'run/epoch_2.pth', 'shapes/val2017', '--out', 'found.json',
-         '--no-pictures', *low]
+         '--no-save-vis', *low]
     )  # fmt: skip
     (folder / 'mobile').mkdir()
     save_segmentor('mmeffvit.PVTv2MobiAtt', Path('ade'), folder / 'mobile')

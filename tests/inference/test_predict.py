@@ -199,7 +199,7 @@ def test_unreadable_inputs_are_reported_and_skipped_with_a_nonzero_exit_code(
     (photos / 'notes.txt').touch()
     files = untrained('RetinaNet')
     command = ('predict', files.config, files.checkpoint)
-    options = ('--device', 'cpu', '--out', tmp_path / 'found.json', '--no-pictures')
+    options = ('--device', 'cpu', '--out', tmp_path / 'found.json', '--no-save-vis')
     done = run_command_here(*command, f'{photos}/**/*', 'no.jpg', *options)
     assert done.returncode == 1, done.stdout
     skipped = [line for line in done.stdout.splitlines() if line.startswith('skipped: ')]

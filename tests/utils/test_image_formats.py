@@ -193,7 +193,7 @@ def test_commands_limit_opencv_and_do_not_warn_below_the_limit(tmp_path):
     (tmp_path / 'fits.jpg').write_bytes(jpeg_of(10_000, 10_000))
     (tmp_path / 'script.py').write_text(
         'from mmeffvit.cli.main import main\n'
-        "try:\n    main(['curves', 'none.json'])\nexcept SystemExit:\n    pass\n"
+        "try:\n    main(['analyze', 'curves', 'none.json'])\nexcept SystemExit:\n    pass\n"
         'import cv2\n'
         'from PIL import Image\n'
         "Image.open('fits.jpg')\n"

@@ -113,7 +113,7 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     done = run_command_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
     assert done.returncode == 0, done.stdout
     assert 'box AP' in done.stdout
-    done = run_command_here('per-class', folder, out, *data[:2])
+    done = run_command_here('analyze', 'per-class', folder, out, *data[:2])
     assert done.returncode == 0, done.stdout
     assert 'triangle' in (tmp_path / 'per_class.md').read_text()
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
@@ -122,7 +122,9 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     done = run_command_here('complexity', folder, '--shape', 64, 64)
     parameters = sum(p.numel() for p in model.parameters())
     assert f'{parameters:,}' in done.stdout
-    done = run_command_here('attention', folder, picture, '--out', tmp_path / 'attention')
+    done = run_command_here(
+        'analyze', 'attention', folder, picture, '--out', tmp_path / 'attention'
+    )
     assert done.returncode == 0, done.stdout
     assert 'random' not in done.stdout
     loaders = [f'{split}_dataloader.{key}' for split in ('train', 'val') for key in (

@@ -134,7 +134,7 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
     with serving(server_folder) as address:
         change(monkeypatch, NAME, weights=address)
-        main(['download', NAME, '--to', str(tmp_path / 'weights')])
+        main(['download', NAME, '--out-dir', str(tmp_path / 'weights')])
     (copy,) = (path for path in (tmp_path / 'weights').rglob('*') if path.is_file())
     assert copy.suffix == '.pt'
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'empty'))
@@ -143,7 +143,7 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path / 'weights'))
     assert mmeffvit.get_model(NAME, pretrained=True) is not None
     with pytest.raises(SystemExit):
-        main(['download', 'ssdlite_mobilevitv2_5', '--to', str(tmp_path / 'weights')])
+        main(['download', 'ssdlite_mobilevitv2_5', '--out-dir', str(tmp_path / 'weights')])
 
 
 def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, tmp_path):
@@ -162,7 +162,18 @@ def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, t
 @pytest.mark.slow
 def test_a_folder_is_trained_from_released_weights(released, tmp_path):
     root = write_yolo(tmp_path / 'bolts', 4, 2)
-    short = ('--epochs', 1, '--batch', 4, '--processes', 1, '--image-size', 96, '--export', 'none')
+    short = (
+        '--epochs',
+        1,
+        '--batch',
+        4,
+        '--nproc-per-node',
+        1,
+        '--image-size',
+        96,
+        '--export',
+        'none',
+    )
     command = ('train', root, '--model', NAME, '--work-dir', tmp_path / 'work', '--freeze', 1)
     run = run_command_here(*command, *short)
     assert run.returncode == 0, run.stdout

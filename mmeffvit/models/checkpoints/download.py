@@ -29,7 +29,7 @@ OUT_OF_RANGE = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
 def offline(address: str, otherwise: str) -> str:
     """Instructions for a machine without a network, which follow a message."""
     return (
-        f'; on a machine with a network: `mmeffvit download {address} --to DIR`'
+        f'; on a machine with a network: `mmeffvit download {address} --out-dir DIR`'
         f'; on this one: {FOLDER}=DIR before the command, with a copy of DIR'
         f'; otherwise: {otherwise}, or give the path of your copy as the checkpoint'
     )

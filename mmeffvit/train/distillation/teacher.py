@@ -32,8 +32,8 @@ from .losses import moments_of, resize_to
 
 PROBE = 128  # side in pixels of the image that probes the sizes of maps
 LOSSES = {
-    'mmdet': ('channels', 'imitation', 'cross', 'soft'),
-    'mmseg': ('pixels', 'channels'),
+    'mmdet': ('cwd', 'imitation', 'crosskd', 'soft'),
+    'mmseg': ('pixels', 'cwd'),
 }
 RATE = 1e-3  # learning rate of the adapters
 KEY = 'distillation'  # in a checkpoint
@@ -48,9 +48,9 @@ class TeacherHook(Hook):
     The weights of the student's checkpoints have nothing of the teacher. Losses of
     :mod:`mmeffvit.train.distillation`, by name:
 
-    - of detectors, on the maps of the neck: 'channels' (normalized), 'imitation' (normalized);
-      on the predictions of dense heads: 'cross' (CrossKD), 'soft' (soft labels);
-    - of segmentors, on the logits: 'pixels', 'channels'.
+    - of detectors, on the maps of the neck: 'cwd' (normalized), 'imitation' (normalized);
+      on the predictions of dense heads: 'crosskd' (CrossKD), 'soft' (soft labels);
+    - of segmentors, on the logits: 'pixels', 'cwd'.
 
     Args:
         teacher: A config, a run or a saved model.
@@ -230,9 +230,9 @@ class DetectorPair(Pair):
         if name == 'soft':
             return self.make_soft()
         ours, theirs = (probe(model) for model in (self.student, self.teacher))
-        if name == 'cross':
+        if name == 'crosskd':
             return self.make_cross(ours, theirs)
-        loss = (ChannelWise if name == 'channels' else FeatureImitation)(normalize=True)
+        loss = (ChannelWise if name == 'cwd' else FeatureImitation)(normalize=True)
         levels = [(i, nearest(stride, theirs)) for i, (_, stride) in enumerate(ours)]
         adapters = self.add_adapters(name, [(ours[i][0], theirs[j][0]) for i, j in levels])
 
@@ -247,7 +247,7 @@ class DetectorPair(Pair):
         head = dense_head(self.teacher, 'teacher')
         levels = [nearest(stride, ours) for _, stride in theirs]
         channels = [(ours[i][0], size) for i, (size, _) in zip(levels, theirs, strict=True)]
-        adapters, loss = self.add_adapters('cross', channels), CrossHead()
+        adapters, loss = self.add_adapters('crosskd', channels), CrossHead()
 
         def across(student: Maps, teacher: Maps) -> Tensor:
             crossed = [
@@ -269,7 +269,7 @@ class DetectorPair(Pair):
         if kinds[0] != kinds[1] or counts[0] != counts[1]:
             raise UserError(
                 'the heads of student and teacher predict at different locations, which the loss '
-                "'soft' compares: choose the loss 'channels'"
+                "'soft' compares: choose the loss 'cwd'"
             )
         loss = SoftLabels()
 
@@ -312,7 +312,7 @@ def dense_head(model: nn.Module, what: str) -> nn.Module:
     if not is_dense or not head.use_sigmoid_cls:
         raise UserError(
             f'the {what} has {type(head).__name__}, not a dense head with sigmoid scores such as '
-            "RetinaNet's or RTMDet's: choose the loss 'channels'"
+            "RetinaNet's or RTMDet's: choose the loss 'cwd'"
         )
     return head
 

@@ -96,12 +96,12 @@ def arguments_of(options: RunOptions) -> list[str]:
 def check_count(count: int, environment: Mapping[str, str]) -> None:
     """Check that there are at least 1 and at most as many processes as visible GPUs, if any."""
     if count < 1:
-        raise UserError(f'--processes is {count}; give 1 or more')
+        raise UserError(f'--nproc-per-node is {count}; give 1 or more')
     sees_gpus = environment.get('CUDA_VISIBLE_DEVICES') != '' and torch.cuda.is_available()
     if sees_gpus and count > (gpus := torch.cuda.device_count()):
         there = 'there is 1 GPU' if gpus == 1 else f'there are {gpus} GPUs'
         raise UserError(
-            f'--processes is {count}, but {there}: give at most {gpus}, or set '
+            f'--nproc-per-node is {count}, but {there}: give at most {gpus}, or set '
             'CUDA_VISIBLE_DEVICES= to train on the CPU'
         )
 

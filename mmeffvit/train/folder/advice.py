@@ -29,6 +29,6 @@ def advice(
         )
         if weights is not None and not Path(weights).exists():
             yield (
-                f'  on a machine with a network: mmeffvit download {weights} --to DIR\n'
+                f'  on a machine with a network: mmeffvit download {weights} --out-dir DIR\n'
                 f'  here: {FOLDER}=DIR mmeffvit train ..., with a copy of DIR'
             )

@@ -23,7 +23,7 @@ from .advice import advice
 from .base import Base, Start, find_start, known_weights
 from .options import FinetuneOptions
 from .pipelines import with_cut_images
-from .recipe import WARM_UP, Overrides, ema_momentum
+from .recipe import WARM_UP, Overrides, ema_momentum, spelled
 from .run import trained
 from .write_config import write_lines
 
@@ -67,10 +67,10 @@ def check_options(options: FinetuneOptions) -> None:
     given = {name: v for name, v in asdict(options.overrides).items() if name not in USED}
     given |= dict(export=options.export)
     unset = {**asdict(Overrides()), 'export': None}
-    wrong = [name.replace('_', '-') for name, value in given.items() if value != unset[name]]
+    wrong = [spelled(name) for name, value in given.items() if value != unset[name]]
     if wrong or not isinstance(options.overrides.batch or 1, int):
-        option = wrong[0] if wrong else 'batch auto'
-        raise UserError(f'--{option} is not for classifiers: change the config that is written')
+        option = wrong[0] if wrong else '--batch auto'
+        raise UserError(f'{option} is not for classifiers: change the config that is written')
 
 
 def evaluate_best(

@@ -144,8 +144,8 @@ def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
     """The same options for one process: adapters of the student are not synchronized."""
     if own.overrides.processes not in (None, 1):
         raise UserError(
-            f'--processes is {own.overrides.processes}, and a teacher runs in one process: give '
-            '--losses none, or --processes 1'
+            f'--nproc-per-node is {own.overrides.processes}, and a teacher runs in one process: '
+            'give --losses none, or --nproc-per-node 1'
         )
     return replace(own, overrides=replace(own.overrides, processes=1))
 

@@ -27,6 +27,10 @@ MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tri
 VALIDATIONS = 20
 MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of their size
 FEWEST_STEPS = 4  # per epoch, with the default batch size
+SPELLED = {  # options whose names differ from those of their fields
+    'fraction': 'val-fraction', 'sure': 'sure-score', 'processes': 'nproc-per-node',
+    'accumulate': 'grad-accum-steps', 'balance': 'class-balanced',
+}  # fmt: skip
 MIN_SHARE = 2  # images of a process: batch norms need two
 WARM_UP = 0.1  # of all iterations, up to MAX_WARM_UP
 MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its first factor
@@ -35,6 +39,11 @@ AVERAGED = 0.05  # of all iterations, that EMA weights are averaged over
 LAST = 0.15  # of the epochs, without mosaic
 MOSAIC_FROM = 50_000  # images seen from scratch: in fewer, mosaics hide what there is to learn
 PATIENCE = 0.3  # of the epochs
+
+
+def spelled(name: str) -> str:
+    """The option of the command line that sets a field."""
+    return f'--{SPELLED.get(name, name.replace("_", "-"))}'
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class Overrides:
         for name, lowest in lowest_of.items():
             value = getattr(self, name)
             if isinstance(value, int) and value < lowest:
-                raise UserError(f'--{name} is {value}; give {lowest} or more')
+                raise UserError(f'{spelled(name)} is {value}; give {lowest} or more')
         if self.freeze is not None and self.freeze < 0:
             raise UserError(f'--freeze is {self.freeze}; give 0 for the stem or a number of stages')
 
@@ -213,7 +222,9 @@ def fit_processes(wanted: int | None, batch: int) -> int:
         usual = usual_processes()
         return usual if batch % usual == 0 and batch // usual >= MIN_SHARE else 1
     if batch % wanted:
-        raise UserError(f'--processes is {wanted}, which cannot share a batch of {batch} equally')
+        raise UserError(
+            f'--nproc-per-node is {wanted}, which cannot share a batch of {batch} equally'
+        )
     return wanted
 
 

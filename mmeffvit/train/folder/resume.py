@@ -17,11 +17,10 @@ from mmeffvit.utils.messages import logger
 from mmeffvit.zoo.runs import latest_checkpoint
 
 from .options import FinetuneOptions
-from .recipe import Overrides
+from .recipe import Overrides, spelled
 
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
-SPELLED = {'fraction': 'val-fraction', 'sure': 'sure-score'}
 
 
 def given(options: FinetuneOptions) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> Finetune
     for name, value in changed.items():
         was = before.get(name, used.get(name))
         raise UserError(
-            f'--{SPELLED.get(name, name.replace("_", "-"))} is {value}, and the run in '
+            f'{spelled(name)} is {value}, and the run in '
             f'{config_path.parent} was started with {"the default" if was is None else was}: only '
             '--epochs can change when a run is resumed. Leave it out, change it in '
             f'{config_path.name}, or choose another --work-dir'

@@ -101,7 +101,7 @@ def write_lines(
     processes: int = 1,
 ) -> None:
     """Write a config after a description and its base, and the values that it reads by name."""
-    options = f' --processes {processes}' if processes > 1 else ''
+    options = f' --nproc-per-node {processes}' if processes > 1 else ''
     text = [
         f'"""{base.name}: {what}.',
         '',
@@ -265,7 +265,7 @@ def schedule(
 ) -> list[str]:
     by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
     unit = '' if by_epoch else ' * iterations'
-    # in epochs where there are any: their length depends on --balance and on the processes
+    # in epochs where there are any: their length depends on --class-balanced and on the processes
     start, end = ('warm_up / iterations', 'epochs') if by_epoch else ('warm_up', f'epochs{unit}')
     unit_of = dict(convert_to_iter_based=True) if by_epoch else dict(by_epoch=False)
     rise = dict(type='LinearLR', start_factor=0.01, begin=0, end=Code(start), **unit_of)

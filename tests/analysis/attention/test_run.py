@@ -196,7 +196,7 @@ def test_the_ends_of_a_scale_are_printed_with_enough_digits():
 
 def test_the_command_passes_its_arguments(image, tmp_path):
     run_command_here(
-        'attention', 'SwiftFormer:xs', image, '--out', tmp_path, '--shape', 64, 96,
+        'analyze', 'attention', 'SwiftFormer:xs', image, '--out', tmp_path, '--shape', 64, 96,
         '--query', 90, 59, '--layers', 'stages.3', 'stages.1', '--stretch',
     )  # fmt: skip
     assert sorted(path.name for path in tmp_path.iterdir()) == ['odd.additive.png', 'odd.npz']
@@ -207,7 +207,7 @@ def test_the_command_passes_its_arguments(image, tmp_path):
 
 def test_the_command_reports_a_user_error_in_one_message(image, tmp_path):
     arguments = ('SwiftFormer:xs', image, '--out', tmp_path, '--checkpoint', 'gone.pth')
-    run = run_command_here('attention', *arguments)
+    run = run_command_here('analyze', 'attention', *arguments)
     assert run.returncode == 2
     assert run.stdout.startswith('error: ')
     assert 'gone.pth' in run.stdout

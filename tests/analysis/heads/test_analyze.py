@@ -26,7 +26,7 @@ def segmentor(ade_shapes, tmp_path_factory) -> tuple[Path, Path]:
 
 
 def analyze(config: Path, checkpoint: Path, out: Path, *arguments: object):
-    return run_command_here('analyze-heads', config, checkpoint, '--out', out, *arguments)
+    return run_command_here('analyze', 'heads', config, checkpoint, '--out', out, *arguments)
 
 
 def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, tmp_path):

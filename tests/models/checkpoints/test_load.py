@@ -291,7 +291,7 @@ def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, ser
     _, address = server
     with pytest.raises(
         CheckpointError,
-        match=r'(?s)--to DIR.* MMEFFVIT_WEIGHTS=DIR.* copy it to .*cache.*absent\.pth',
+        match=r'(?s)--out-dir DIR.* MMEFFVIT_WEIGHTS=DIR.* copy it to .*cache.*absent\.pth',
     ):
         SwiftFormer(ARCH).load_pretrained(f'{address}/absent.pth')
 

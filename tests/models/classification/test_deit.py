@@ -97,7 +97,7 @@ def test_heads_of_a_distilled_classifier_are_compared_removed_and_kept_alone(fol
     torch.save(dict(state_dict=model.state_dict()), tmp_path / 'epoch_1.pth')
     layer = 'stages.3.blocks.0'
     run = run_command_here(
-        'analyze-heads', config, tmp_path / 'epoch_1.pth', '--out', tmp_path / 'heads',
+        'analyze', 'heads', config, tmp_path / 'epoch_1.pth', '--out', tmp_path / 'heads',
         '--keep-one', '--layers', layer,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout

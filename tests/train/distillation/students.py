@@ -38,7 +38,7 @@ LOADERS = [
     for option in ('num_workers=0', 'persistent_workers=False')
 ]
 COMMON = (
-    '--weights', 'none', '--batch', 8, '--processes', 1, '--patience', 0, '--export', 'none',
+    '--weights', 'none', '--batch', 8, '--nproc-per-node', 1, '--patience', 0, '--export', 'none',
 )  # fmt: skip
 
 
@@ -74,11 +74,11 @@ def every(steps: int) -> tuple[str, ...]:
 SEGMENTORS = ('segformer_swiftformer_xs_ade20k', 'segformer_mobilevitv2_050_ade20k')
 STUDIES = {
     'shapes': (
-        Study('rtmdet_swiftformer_xs', 'rtmdet_mobilevitv2_050', (16, 5), 'channels'),
+        Study('rtmdet_swiftformer_xs', 'rtmdet_mobilevitv2_050', (16, 5), 'cwd'),
         Study(*SEGMENTORS, (5, 4), 'pixels', True, every(200), every(80)),
     ),
     'coco': (
-        Study('light_swiftformer_xs', 'light_shvit_s1', (250, 120), 'channels'),
+        Study('light_swiftformer_xs', 'light_shvit_s1', (250, 120), 'cwd'),
         Study(*SEGMENTORS, (100, 50), 'pixels', True, every(200), every(200)),
     ),
 }

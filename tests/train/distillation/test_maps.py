@@ -143,7 +143,7 @@ def test_the_log_lists_tensors_at_its_lowest_level(tmp_path, log):
 
 def test_the_converter_names_options_that_exclude_each_other(tmp_path):
     done = run_command_here(
-        'convert', tmp_path / 'x.pth', '--dry-run', '--into', 'PVTv2:b0', '--averaged'
+        'convert', tmp_path / 'x.pth', '--dry-run', '--into', 'PVTv2:b0', '--use-ema'
     )
     assert done.returncode == 2
-    assert '--into does not go with --averaged' in done.stdout
+    assert '--into does not go with --use-ema' in done.stdout

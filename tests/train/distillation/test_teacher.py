@@ -49,7 +49,7 @@ def frozen(model: nn.Module) -> nn.Module:
     return model.eval().requires_grad_(False)
 
 
-@pytest.mark.parametrize('name', ['channels', 'imitation', 'cross', 'soft'])
+@pytest.mark.parametrize('name', ['cwd', 'imitation', 'crosskd', 'soft'])
 def test_every_loss_of_detectors_reaches_the_student_and_the_adapters_alone(name):
     student = build('RetinaNet', **{'model.neck.out_channels': 32, 'model.bbox_head': NARROW})
     teacher = frozen(build('RetinaNet'))
@@ -73,14 +73,14 @@ def test_maps_of_other_strides_and_channels_are_paired():
     student = build('RTMDet')
     pair = DetectorPair(student, frozen(build('RetinaNet')), range(4), range(4))
     images = torch.randn(1, 3, 64, 64)
-    for name in ('channels', 'cross'):
+    for name in ('cwd', 'crosskd'):
         value = pair.make_loss(name)(student.extract_feat(images), pair.teach(images))
         assert torch.isfinite(value)
     with pytest.raises(UserError, match="at different locations, which the loss 'soft'"):
         pair.make_loss('soft')
     other = DetectorPair(student, frozen(build('Mask R-CNN')), range(4), range(4))
     with pytest.raises(UserError, match='the teacher has NoneType, not a dense head'):
-        other.make_loss('cross')
+        other.make_loss('crosskd')
 
 
 @pytest.mark.parametrize('head', ['RetinaNet', 'RTMDet'])
@@ -104,7 +104,7 @@ def test_predictions_at_all_places_hold_those_that_mmdet_returns(head):
         assert (everything - box).abs().amax(dim=1).min() < 1e-3
 
 
-@pytest.mark.parametrize('name', ['pixels', 'channels'])
+@pytest.mark.parametrize('name', ['pixels', 'cwd'])
 def test_losses_of_segmentors_compare_the_classes_that_both_have(name):
     student = build('SegFormer')
     teacher = frozen(build('Semantic FPN'))
@@ -143,7 +143,7 @@ def test_a_run_with_a_teacher_saves_an_ordinary_student_and_is_resumed(shapes, t
         type='mmeffvit.TeacherHook',
         teacher=str(teacher.config),
         checkpoint=str(teacher.checkpoint),
-        losses=('channels', 'cross'),
+        losses=('cwd', 'crosskd'),
     )
 
     def run(steps: int, **options: object) -> object:
@@ -176,15 +176,15 @@ def test_a_run_with_a_teacher_saves_an_ordinary_student_and_is_resumed(shapes, t
 
 
 def test_losses_that_cannot_be_are_a_user_error(tmp_path):
-    with pytest.raises(UserError, match="no loss of mmdet is named 'pixels'; choose from channels"):
+    with pytest.raises(UserError, match="no loss of mmdet is named 'pixels'; choose from cwd"):
         choose_losses(['pixels'], 'mmdet')
     base = Base.of('rtmdet_swiftformer_xs')
     path = tmp_path / 'found.json'
     path.write_text(json.dumps([]))
-    options = DistillOptions(losses=['channels'])
+    options = DistillOptions(losses=['cwd'])
     with pytest.raises(UserError, match='--losses compare with a teacher that runs in every step'):
         make_teaching(str(path), base, options)
     assert make_teaching(str(path), base, DistillOptions()).teacher is None
     model = make_teaching('rtmdet_shvit_s1', base, DistillOptions())
-    assert (model.teacher, model.losses) == ('rtmdet_shvit_s1', ('channels',))
+    assert (model.teacher, model.losses) == ('rtmdet_shvit_s1', ('cwd',))
     assert make_teaching(str(Path('x')), base, DistillOptions(losses=['none'])).teacher is None

@@ -74,14 +74,14 @@ def test_a_failure_is_one_error_and_signals_are_handled_as_before(tmp_path, capf
     said = capfd.readouterr().err
     assert "error: config 'nothing.py' does not exist" in said
     assert 'Traceback' not in said
-    with pytest.raises(UserError, match='--processes is 0; give 1 or more'):
+    with pytest.raises(UserError, match='--nproc-per-node is 0; give 1 or more'):
         train_in_processes(0, 'nothing.py', RunOptions())
 
 
 def test_more_processes_than_gpus_are_rejected_unless_gpus_are_hidden(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
-    with pytest.raises(UserError, match='--processes is 2, but there is 1 GPU: give at most 1'):
+    with pytest.raises(UserError, match='--nproc-per-node is 2, but there is 1 GPU: give'):
         check_count(2, {})
     check_count(1, {})
     check_count(2, {'CUDA_VISIBLE_DEVICES': ''})
@@ -100,7 +100,7 @@ def test_sigterm_ends_all_processes(tmp_path):
     """Of the command, not of torchrun: no process may go on."""
     root = write_yolo(tmp_path / 'bolts', 16)
     arguments = (root, '--work-dir', tmp_path / 'work', '--weights', 'none', '--batch', 4)
-    command = [sys.executable, '-m', 'mmeffvit', 'train', *arguments, '--processes', 2]
+    command = [sys.executable, '-m', 'mmeffvit', 'train', *arguments, '--nproc-per-node', 2]
     with (tmp_path / 'log').open('w') as log:
         run = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
     try:

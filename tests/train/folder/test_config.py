@@ -247,7 +247,7 @@ def test_processes_share_a_batch_equally():
     shared = make_recipe(base, pictures, Overrides())  # 20 / 4 is odd
     assert (shared.batch, shared.processes) == (2, 2)
     assert make_recipe(base, pictures, Overrides(processes=2)).batch == 2  # 20 / 4, a multiple of 2
-    with pytest.raises(UserError, match='--processes is 4, which cannot share a batch of 6'):
+    with pytest.raises(UserError, match='--nproc-per-node is 4, which cannot share a batch of 6'):
         make_recipe(base, pictures, Overrides(batch=6, processes=4))
     with pytest.raises(UserError, match='--batch is 32, but the training set has 20 images'):
         make_recipe(base, pictures, Overrides(batch=32))
@@ -260,7 +260,7 @@ def test_processes_share_a_batch_equally():
         (dict(image_size=32), 'from 64 to 8192'),
         (dict(image_size=1_000_000), '--image-size is 1000000; give a multiple of 32'),
         (dict(batch=0), '--batch is 0; give 1 or more'),
-        (dict(processes=0), '--processes is 0; give 1 or more'),
+        (dict(processes=0), '--nproc-per-node is 0; give 1 or more'),
         (dict(epochs=0), '--epochs is 0'),
         (dict(patience=-1), '--patience is -1; give 0 or more'),
         (dict(freeze=-1), '--freeze is -1'),

@@ -25,7 +25,7 @@ from tests.inference.untrained import save_untrained
 from tests.learning.cases import CASES
 
 STUDENT = 'rtmdet_swiftformer_xs'
-FAST = ('--epochs', 1, '--weights', 'none', '--processes', 1, '--export', 'none')
+FAST = ('--epochs', 1, '--weights', 'none', '--nproc-per-node', 1, '--export', 'none')
 
 
 @pytest.fixture
@@ -100,18 +100,18 @@ def test_a_student_learns_from_a_config_and_its_checkpoint_in_every_step(shapes,
     work_dir = tmp_path / 'work'
     run = run_command_here(
         'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017',
-        '--min-score', 0, '--sure-score', 0, '--losses', 'channels', 'imitation',
+        '--min-score', 0, '--sure-score', 0, '--losses', 'cwd', 'imitation',
         '--work-dir', work_dir, *FAST,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert re.search(r'a step took \d+ ms, of which the teacher \d+ ms', run.stdout)
     config = (work_dir / f'{STUDENT}.py').read_text()
-    assert "losses=('channels', 'imitation')" in config
+    assert "losses=('cwd', 'imitation')" in config
     assert str(teacher.config) not in config  # a name of the user's, beside it
     assert json.loads((work_dir / 'data.json').read_text())['teacher'] == str(teacher.config)
     several = run_command_here(
         'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017', *FAST,
-        '--processes', 2,
+        '--nproc-per-node', 2,
     )  # fmt: skip
     assert several.returncode == 2
     assert 'a teacher runs in one process: give --losses none' in several.stdout

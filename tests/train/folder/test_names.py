@@ -114,7 +114,7 @@ def test_hostile_names_survive_a_run_and_everything_that_follows(here):
     root = write_yolo(here / RUNS, 4, 2)
     in_yaml(root, dict(zip(CLASSES, NAMES, strict=True)))
     work = here / LEAKS
-    options = ('--work-dir', work, '--weights', 'none', '--processes', 1, '--image-size', 64)
+    options = ('--work-dir', work, '--weights', 'none', '--nproc-per-node', 1, '--image-size', 64)
     config = work / 'run' / f'{DETECTOR}.py'  # as mmengine dumped it
     best, model = work / 'run' / 'epoch_1.pth', work / 'result' / 'model.onnx'
     longer = ('--resume', best, '--no-check', '--cfg-options', 'train_cfg.max_epochs=2')

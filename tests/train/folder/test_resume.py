@@ -32,7 +32,7 @@ OPTIONS = FinetuneOptions(
     ),
     weights='none',
     seed=3,
-    teaching=Teaching(0.7, 'teacher.py', None, ('channels',)),
+    teaching=Teaching(0.7, 'teacher.py', None, ('cwd',)),
 )
 
 
@@ -92,11 +92,11 @@ def test_a_config_that_was_edited_is_not_rewritten(config):
     [
         (dict(overrides=Overrides(image_size=64)), '--image-size is 64'),
         (dict(overrides=Overrides(batch=6)), '--batch is 6.*started with auto'),
-        (dict(overrides=Overrides(processes=1)), '--processes is 1.*started with 2'),
+        (dict(overrides=Overrides(processes=1)), '--nproc-per-node is 1.*started with 2'),
         (dict(overrides=Overrides(patience=4)), '--patience is 4'),
-        (dict(overrides=Overrides(accumulate=4)), '--accumulate is 4'),
+        (dict(overrides=Overrides(accumulate=4)), '--grad-accum-steps is 4'),
         (dict(overrides=Overrides(freeze=2)), '--freeze is 2.*started with 1'),
-        (dict(overrides=Overrides(balance=True)), '--balance is True'),
+        (dict(overrides=Overrides(balance=True)), '--class-balanced is True'),
         (dict(reading=PrepareOptions(format='voc')), '--format is voc'),
         (dict(reading=PrepareOptions(fraction=0.4)), '--val-fraction is 0.4.*started with 0.5'),
         (dict(reading=PrepareOptions(skip_broken=True)), '--skip-broken is True'),
@@ -104,7 +104,7 @@ def test_a_config_that_was_edited_is_not_rewritten(config):
         (dict(weights='other.pth'), '--weights is other.pth.*started with none'),
         (dict(seed=4), '--seed is 4.*started with 3'),
         (dict(teaching=replace(OPTIONS.teaching, sure=0.5)), '--sure-score is 0.5'),
-        (dict(teaching=replace(OPTIONS.teaching, losses=('cross',))), '--losses is'),
+        (dict(teaching=replace(OPTIONS.teaching, losses=('crosskd',))), '--losses is'),
     ],
 )
 def test_other_options_that_differ_are_refused_by_name(config, changes, option):

@@ -19,7 +19,7 @@ from tests.conftest import run_command_here, run_python
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 from tests.variants import sampled
 
-FAST = ('--epochs', 1, '--weights', 'none', '--processes', 1)
+FAST = ('--epochs', 1, '--weights', 'none', '--nproc-per-node', 1)
 SPEC = ShapesSpec(side=64, max_objects=2)
 
 
@@ -28,7 +28,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     root = write_yolo(tmp_path / 'bolts', 12, 4, spec=SPEC)
     before = files_in(root)
     work_dir = tmp_path / 'work'
-    options = ('--export', '.onnx', *FAST, '--processes', 2, '--batch', 'auto')
+    options = ('--export', '.onnx', *FAST, '--nproc-per-node', 2, '--batch', 'auto')
     run = run_command_here('train', root, '--work-dir', work_dir, *options)
     assert run.returncode == 0, run.stdout
     assert files_in(root) == before
@@ -50,8 +50,8 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
         weak = ('--score-thr', 0, '--min-agreement', 0, '--allow-slower')
         more = weak if command.startswith('quantize') else ()
         if command.startswith('train'):
-            assert command.endswith(' --processes 2')
-            more = ('--processes', 1)  # two more would take a quarter minute
+            assert command.endswith(' --nproc-per-node 2')
+            more = ('--nproc-per-node', 1)  # two more would take a quarter minute
         pasted = run_command_here(*shlex.split(command), *more)
         assert pasted.returncode == 0, pasted.stdout
     assert len(list((work_dir / 'predictions').iterdir())) == 4
@@ -139,7 +139,7 @@ def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     torch.save(read_content(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
     changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
     started = run_command_here(
-        'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--processes', 1,
+        'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--nproc-per-node', 1,
         '--epochs', 9, '--patience', 1, '--weights', bare, '--cfg-options', *changes,
     )  # fmt: skip
     assert started.returncode == 0, started.stdout
@@ -194,7 +194,7 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
     run = run_command_here(
         'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
-        *FAST, '--image-size', 64, '--balance', '--accumulate', 2, '--export', 'none',
+        *FAST, '--image-size', 64, '--class-balanced', '--grad-accum-steps', 2, '--export', 'none',
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert '\n  mask AP ' in run.stdout
@@ -205,11 +205,11 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
     ('arguments', 'words'),
     [
         (('data', '--model', 'rtmdet_swiftformer'), 'did you mean rtmdet_swiftformer_xs'),
-        (('data', '--launcher', 'pytorch'), '--launcher does nothing: --processes N starts'),
+        (('data', '--launcher', 'pytorch'), '--launcher does nothing: --nproc-per-node N starts'),
         (('data', '--batch', 'large'), "'large' is neither a number nor auto"),
         (('data', '--amp'), '--amp needs an accelerator'),
         (('data', '--compile'), '--compile needs an accelerator'),
-        (('data', '--batch', 3, '--processes', 2), 'cannot share a batch of 3 equally'),
+        (('data', '--batch', 3, '--nproc-per-node', 2), 'cannot share a batch of 3 equally'),
         (('data', '--freeze', 2, '--weights', 'none'), '--freeze needs pretrained weights'),
         (('data', '--export', '.engine'), 'model.engine'),
         (('data', '--export', 'none', '--int8'), '--int8 quantizes the .onnx file'),

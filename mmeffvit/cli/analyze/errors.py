@@ -6,14 +6,19 @@ from typing import Any
 
 from mmeffvit.analysis.error_curves import analyze
 
-from .arguments import new_parser, output_folder
+from ..arguments import new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'errors found.json errors --types bbox segm')
+    parser = new_parser(__doc__, 'analyze errors found.json --types bbox segm')
     add = parser.add_argument
     add('result', help='detections: JSON in COCO format, or FILE.pkl of `mmeffvit test --out`')
-    add('out_dir', type=output_folder, help='output folder of tables and curves')
+    add(
+        '--out-dir',
+        type=output_folder,
+        metavar='FOLDER',
+        help='output folder of tables and curves (default: errors in the folder of the results)',
+    )
     add(
         '--ann',
         metavar='FILE',
@@ -48,7 +53,8 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
-def run(result: str, ann: str, out_dir: Path, **values: Any) -> None:
+def run(result: str, ann: str, out_dir: Path | None, **values: Any) -> None:
+    out_dir = out_dir or Path(result).parent / 'errors'
     for analysis in analyze(result, ann, out_dir, **values):
         folder = out_dir / analysis.iou_type
         print(f'{analysis}\n{folder}: errors.md, errors.json, errors.png\n')

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from mmeffvit.analysis.curves import plot_curves
 
-from .arguments import new_parser, output_file
+from ..arguments import new_parser, output_file
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'curves work_dirs/maskrcnn_swiftformer_l1')
+    parser = new_parser(__doc__, 'analyze curves work_dirs/maskrcnn_swiftformer_l1')
     add = parser.add_argument
     add(
         'work_dirs',

@@ -5,11 +5,11 @@ from typing import Any
 
 from mmeffvit.analysis.attention.run import visualize_attention
 
-from .arguments import AsTuple, add_layers, add_out_dir, add_shape, new_parser
+from ..arguments import AsTuple, add_layers, add_out_dir, add_shape, new_parser
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'attention SwiftFormer:l1 photo.jpg --out-dir attention')
+    parser = new_parser(__doc__, 'analyze attention SwiftFormer:l1 photo.jpg --out-dir attention')
     add = parser.add_argument
     add(
         'target',

@@ -6,12 +6,12 @@ from typing import Any
 
 from mmeffvit.analysis.heads.draw import analyze_and_draw
 
-from .arguments import MODEL, add_checkpoint, add_config, add_layers, add_out_dir, new_parser
+from ..arguments import MODEL, add_checkpoint, add_config, add_layers, add_out_dir, new_parser
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(
-        __doc__, 'analyze-heads configs/deformabledetr_resnet_50.py epoch_50.pth --max-images 500'
+        __doc__, 'analyze heads configs/deformabledetr_resnet_50.py epoch_50.pth --max-images 500'
     )
     add = parser.add_argument
     add_config(parser, MODEL)

@@ -7,11 +7,11 @@ from typing import Any
 
 from mmeffvit.analysis.per_class.report import report_per_class, to_markdown
 
-from .arguments import MODEL, add_config, new_parser, output_folder
+from ..arguments import MODEL, add_config, new_parser, output_folder
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'per-class configs/retinanet_shvit_s4.py found.pkl')
+    parser = new_parser(__doc__, 'analyze per-class configs/retinanet_shvit_s4.py found.pkl')
     add = parser.add_argument
     add_config(parser, MODEL)
     add(
