@@ -3,7 +3,7 @@
 import copy
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ SILU = ('Sigmoid', 'Mul')
 
 
 class OnnxQuantizer:
-    """Quantizes any convolutions and matrix products of a graph to int8, with one calibration.
+    """Quantizes any convolutions and matrix products of a graph to int8.
 
     In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has
     no int8 dot product; their inputs and outputs are uint8 with a scale and a zero point per tensor
@@ -48,46 +48,56 @@ class OnnxQuantizer:
     def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
         self.images = images
         self.weight_bits = 8 if has_int8_dot_product() else 7
-        quantization = require('onnxruntime.quantization', PURPOSE)
+        self.tools = require('onnxruntime.quantization', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
             onnx.save(changed(onnx.load(path), expand_argmax), simplified)
             # symbolic shape inference fails on unknown operators; onnx's own continues, and only
             # types are needed
-            quantization.shape_inference.quant_pre_process(
+            self.tools.shape_inference.quant_pre_process(
                 str(simplified), str(simplified), skip_symbolic_shape=True
             )
             self.float_model = onnx.load(simplified)
-            rename_numbered(self.float_model)
-            onnx.save(self.float_model, simplified)
-            self.ranges = calibrate(simplified, images)
+        rename_numbered(self.float_model)
         self.nodes = [node.name for node in weighted_nodes(self.float_model)]
 
-    def quantized(self, nodes: Collection[str], outputs: Sequence[str] | None = None) -> Any:
-        """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given."""
-        quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
-        quant = require('onnxruntime.quantization', PURPOSE)
+    def quantized(
+        self,
+        nodes: Collection[str],
+        outputs: Sequence[str] | None = None,
+        images: Sequence[NDArray] | None = None,
+    ) -> Any:
+        """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given.
+
+        It is calibrated on ``images``, by default on all.
+        """
         model = self.with_outputs(outputs)
         if not nodes:  # an empty list would mean all nodes
             return model
-        chosen = [*nodes, *fused_after(model, nodes)]
-        with quiet():
-            work = quantizer.QDQQuantizer(
+        kinds = self.tools.QuantType
+        name = model.graph.input[0].name
+        feeds = iter([{name: image} for image in images or self.images])
+
+        class Reader(self.tools.CalibrationDataReader):
+            def get_next(self) -> dict[str, NDArray] | None:
+                return next(feeds, None)
+
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            out = Path(folder, 'int8.onnx')
+            self.tools.quantize_static(
                 model,
+                out,
+                Reader(),
+                op_types_to_quantize=[*WEIGHTED, *FUSED, *SILU],
                 per_channel=True,
                 # x86 without VNNI adds two products in 16 bits, which saturates with 8 bits
                 reduce_range=self.weight_bits == 7,
-                weight_qType=quant.QuantType.QInt8,
                 # signed activations are slower than float on x86, which multiplies u8 by s8
-                activation_qType=quant.QuantType.QUInt8,
-                tensors_range=self.ranges,
-                nodes_to_quantize=chosen,
-                nodes_to_exclude=[],
-                op_types_to_quantize=[*WEIGHTED, *FUSED, *SILU],
-                extra_options={},
+                activation_type=kinds.QUInt8,
+                weight_type=kinds.QInt8,
+                nodes_to_quantize=[*nodes, *fused_after(model, nodes)],
             )
-            work.quantize_model()
-        return work.model.model
+            return onnx.load(out)
 
     def attempts(self) -> Iterator[Attempt]:
         yield self.attempt(())
@@ -114,7 +124,7 @@ class OnnxQuantizer:
             return [session.run(image) for image in images]
 
         expected = run(self.with_outputs(ends))
-        return lambda nodes: mean_noise(expected, run(self.quantized(nodes, ends)))
+        return lambda nodes: mean_noise(expected, run(self.quantized(nodes, ends, images)))
 
     def with_outputs(self, outputs: Sequence[str] | None) -> Any:
         model = copy.deepcopy(self.float_model)
@@ -145,26 +155,6 @@ def rename_numbered(model: Any) -> None:
     for node in model.graph.node:
         for index, name in enumerate(node.input):
             node.input[index] = renamed.get(name, name)
-
-
-def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
-    """Minimum and maximum of every tensor next to a weighted node, over all images."""
-    quant = require('onnxruntime.quantization', PURPOSE)
-    calibrator = quant.create_calibrator(
-        path,
-        [*WEIGHTED, *FUSED, *SILU],
-        augmented_model_path=str(path.with_name('augmented.onnx')),
-        calibrate_method=quant.CalibrationMethod.MinMax,
-    )
-    name = calibrator.infer_session.get_inputs()[0].name
-    feeds = ({name: image} for image in images)
-
-    class Reader(quant.CalibrationDataReader):
-        def get_next(self) -> dict[str, NDArray] | None:
-            return next(feeds, None)
-
-    calibrator.collect_data(Reader())
-    return calibrator.compute_data()
 
 
 def weighted_nodes(model: Any) -> Iterator[Any]:
