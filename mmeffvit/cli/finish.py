@@ -23,6 +23,7 @@ from mmeffvit.deploy.evaluate import file_step
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, format_of
+from mmeffvit.deploy.int8.quantize import quantize
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.metrics import in_percent
@@ -177,8 +178,6 @@ class FinishedRun:
 
     def int8(self) -> str:
         """Quantize the exported file, calibrated on training images, and measure the result."""
-        from mmeffvit.deploy.int8.quantize import quantize  # imports onnx, which is optional
-
         (first, *_) = datasets_of(self.config, 'train')
         found = quantize(
             self.result / 'model.onnx',

@@ -21,6 +21,7 @@ from mmeffvit.deploy.runtime.sessions import Session, readable
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import align, counted
 
 from .trials import Attempt, Trial, choose, milliseconds
@@ -65,6 +66,22 @@ class Quantization:
         return '\n'.join(align(rows, numbers=False))
 
 
+@dataclass(frozen=True)
+class Images(Sequence[NDArray]):
+    """Images that are read when they are used, since hundreds of them take gigabytes."""
+
+    paths: Sequence[Path]
+    read: Callable[[Path], NDArray]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Images(self.paths[index], self.read)
+        return self.read(self.paths[index])
+
+
 def quantize(
     model: str | os.PathLike,
     folder: str | os.PathLike | Sequence[Path],
@@ -107,7 +124,7 @@ def quantize(
     paths = find_images(folder) if isinstance(folder, str | os.PathLike) else list(folder)
     calibration, held_out = divide(paths, samples)
     read = reader_of(reference.shape, reference.metadata, size)
-    images = [read(path) for path in held_out]
+    images, inputs = Images(held_out, read), Images(calibration, read)
     metadata = parse_metadata(reference.metadata)
 
     def run(session: Session, score_thr: float) -> list[Outputs]:
@@ -115,13 +132,13 @@ def quantize(
         return [last_steps(session.run(each), known, each.shape[2:]) for each in images]
 
     expected = run(reference, score_thr)
-    inputs = [read(path) for path in calibration]
-    single = open_model(model, threads=1)
+    given = reference.metadata
+    del reference  # its memory
 
     def compare(attempt: Attempt) -> tuple[list[Measure], tuple[float, float]]:
         # an object whose score only drops below the threshold is not lost
         found = run(attempt.open(0), score_thr / 2)
-        times = milliseconds([single, attempt.open(1)], images[0])
+        times = milliseconds([open_model(model, threads=1), attempt.open(1)], images[0])
         return agreement(expected, found, score_thr, min_agreement), times
 
     trials = first_agreeing(kinds, model, inputs, exclude, compare)
@@ -129,7 +146,7 @@ def quantize(
     target = out.with_suffix(chosen.kind.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
     with atomic_output(target) as path:
-        chosen.attempt.save(path, {**reference.metadata, NOTE: json.dumps(note)})
+        chosen.attempt.save(path, {**given, NOTE: json.dumps(note)})
         size_of_files = sum(item.stat().st_size for item in path.parent.iterdir())
     sizes = (model.stat().st_size, size_of_files)
     return Quantization(target, len(inputs), len(images), chosen, tuple(trials), sizes)
@@ -187,8 +204,10 @@ def open_quantizer(kind: Format, model: Path, inputs: Sequence[NDArray]) -> Any:
     """A quantizer of a file, calibrated on ``inputs``.
 
     Raises:
-        UserError: If the file is invalid or has nothing to quantize.
+        UserError: If the file is invalid or has nothing to quantize, or a package is missing.
     """
+    for package in kind.int8_packages:
+        require(package, f'An int8 {kind.suffix}')
     with readable(model):  # user errors of images pass through
         quantizer = kind.quantizer(model, inputs)
     if not quantizer.nodes:

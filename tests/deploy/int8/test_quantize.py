@@ -1,6 +1,7 @@
 """Static int8 files and their reports."""
 
 import json
+import sys
 import time
 
 import cv2
@@ -258,6 +259,12 @@ def test_a_file_that_is_not_a_model_is_reported(content, folder, tmp_path):
     with pytest.raises(UserError, match=r'model\.onnx') as caught:
         quantize(model, folder, tmp_path / 'out.onnx')
     assert '\n' not in str(caught.value)
+
+
+def test_a_missing_package_is_named(tmp_path, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'onnx', None)
+    with pytest.raises(UserError, match=r'An int8 \.onnx needs onnx, .*pip install .*\[onnx\]'):
+        quantize(tiny.onnx_file(), folder, tmp_path / 'out.onnx', **SHORT)
 
 
 def test_images_are_read_as_given_in_the_metadata(tmp_path):

@@ -76,7 +76,7 @@ class OnnxQuantizer:
             return model
         kinds = self.tools.QuantType
         name = model.graph.input[0].name
-        feeds = iter([{name: image} for image in images or self.images])
+        feeds = ({name: image} for image in images or self.images)
 
         class Reader(self.tools.CalibrationDataReader):
             def get_next(self) -> dict[str, NDArray] | None:
