@@ -92,7 +92,8 @@ def config_metadata(
         nms = test_cfg['nms']
         described['iou_threshold'] = str(nms.get('iou_threshold', 0.5))
         described['class_agnostic'] = json.dumps(bool(nms.get('class_agnostic', False)))
-        described['max_per_img'] = json.dumps(test_cfg['max_per_img'])
+        if test_cfg.get('max_per_img', -1) > 0:
+            described['max_per_img'] = json.dumps(test_cfg['max_per_img'])
     if (head := getattr(model, 'decode_head', None)) is not None:
         described['align_corners'] = json.dumps(bool(head.align_corners))
         if head.out_channels == 1:
