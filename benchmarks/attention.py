@@ -66,7 +66,7 @@ LAYERS = {
     'separable (MobileViTv2)':     Layer(lambda side: SeparableSelfAttention(CHANNELS)),
     'additive (SwiftFormer)':      Layer(lambda side: EfficientAdditiveAttention(CHANNELS)),
     'mobile (MobiAtt)':            Layer(lambda side: LocalGlobalAttention(
-        CHANNELS, *WIDTHS, MobileAttention())),
+        CHANNELS, *WIDTHS, MobileAttention(*WIDTHS, HEADS))),
     'talking heads (EFv2)':        Layer(lambda side: LocalGlobalAttention(
         CHANNELS, *WIDTHS, TalkingHeadsAttention(HEADS, (side, side))), linear=False, heads=HEADS),
     'single head (SHViT)':         Layer(lambda side: SingleHeadSelfAttention(

@@ -40,7 +40,7 @@ class Headline:
 
     def __str__(self) -> str:
         batch = f', batch {self.batch}' if self.batch > 1 else ''
-        return f'{self.fast}{"_mobiatt" * self.mobile} : {self.slow}{batch}'
+        return f'{self.fast}{"_mobile" * self.mobile} : {self.slow}{batch}'
 
 
 SHVIT = 'arXiv:2401.16456: 8.1 on a CPU with ONNX (5.1 eager), 3.3 on a GPU, 2.4 on an iPhone 12'

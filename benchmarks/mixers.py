@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from mmeffvit.models.mobile_attention.mixers import MIXERS, MOBILE_ATTENTION, make_mixer
+from mmeffvit.models.layers.choice import choose
+from mmeffvit.models.mobile_attention.mixers import MIXERS
 from mmeffvit.models.mobilevitv2.backbone import ATTENTIONS as MOBILEVITV2
+from mmeffvit.models.mobilevitv2.backbone import make_encoder
 from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from mmeffvit.models.swiftformer.backbone import ATTENTIONS as SWIFTFORMER
@@ -25,6 +27,7 @@ from .timing import waiting_for
 TITLE = 'Attention layers that the papers compare'
 DEVICES = ('cpu', 'cuda')
 WIDTH = 256  # of queries, keys and values of the token mixers
+HEADS = 8  # of mixers of other papers, as in EfficientFormerV2
 SIDES = (8, 16, 32, 64)  # of square maps: 64 to 4096 tokens
 HEAD_CHANNELS = (1, 2, 4, 8, 16, 32, 64)
 HEAD_SIDE = 16
@@ -35,14 +38,18 @@ MIXED, SWEEP = 'Mobile-Attention', 'Mobile-Attention by head'
 Layers = Mapping[str, Callable[[], nn.Module]]
 
 
-def mixers(head_channels: int = 4) -> Layers:
+def mixers(**own: int) -> Layers:
     """Token mixers on maps of queries, keys and values, which have no projections."""
-    options = MOBILE_ATTENTION | dict(head_channels=head_channels)
     return {
-        name: partial(make_mixer, name, WIDTH, options)
+        name: partial(choose(dict(type=name, **own), MIXERS, num_sizes=3), WIDTH, WIDTH, HEADS)
         for name in MIXERS
-        if name != 'hydra' or head_channels == 4
+        if name != 'hydra' or not own  # its heads have one channel
     }
+
+
+def encoder(name: str, **own: float) -> Callable[[], nn.Module]:
+    """Attention and feed-forward of MobileViTv2."""
+    return lambda: make_encoder(CHANNELS, MOBILEVITV2[name](CHANNELS, **own))
 
 
 LATENTS = MOBILEVITV2['latents']
@@ -50,10 +57,15 @@ GROUPS: dict[str, Layers] = {
     MIXED: mixers(),
     'SwiftFormer': {name: partial(cls, CHANNELS) for name, cls in SWIFTFORMER.items()},
     'MobileViTv2': {
-        **{name: partial(cls, CHANNELS, patch_size=2) for name, cls in MOBILEVITV2.items()},
+        **{
+            name: partial(cls, CHANNELS, patch_size=2)
+            for name, cls in MOBILEVITV2.items()
+            if name != 'sampled'
+        },
         '4 latents': partial(LATENTS, CHANNELS, 4),
-        '2 of 4 pixels': partial(MOBILEVITV2['sampled'], CHANNELS, pixels=2),
-        'half of the patches': partial(MOBILEVITV2['sampled'], CHANNELS, patches=0.5),
+        'encoder': encoder('separable'),
+        'encoder of 2 of 4 pixels': encoder('sampled', pixels=2),
+        'encoder of half of the patches': encoder('sampled', patches=0.5),
     },
     'SHViT': {
         'single head, 1 / 4.67': partial(SingleHeadSelfAttention, CHANNELS, ATTENDED),
@@ -74,7 +86,9 @@ def cases(settings: Settings) -> Cases:
         for side in sides
     }
     by_head = {
-        f'{SWEEP}, {d} channels': partial(measure, SWEEP, mixers(d), HEAD_SIDE, settings, d)
+        f'{SWEEP}, {d} channels': partial(
+            measure, SWEEP, mixers(head_channels=d), HEAD_SIDE, settings, d
+        )
         for d in head_channels
     }
     return by_tokens | by_head

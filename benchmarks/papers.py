@@ -50,7 +50,7 @@ class Pair:
 
 # fmt: off
 PAIRS = (
-    Pair('deformabledetr_resnet_50_singlehead', 'deformabledetr_resnet_50', (31.4, 25.4), DETR),
+    Pair('deformabledetr_resnet_50_single_head', 'deformabledetr_resnet_50', (31.4, 25.4), DETR),
     Pair('ssdlite_mobilevitv2_050', 'ssdlite_mobilevitv2_075', (2782, 1876), SSDLITE, batch=8),
     Pair('ssdlite_mobilevitv2_050', 'ssdlite_mobilevitv2_175', (2782, 780), SSDLITE, batch=8),
     Pair('pspnet_mobilevitv2_050_ade20k', 'pspnet_mobilevitv2_175_ade20k', (439, 114),

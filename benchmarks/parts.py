@@ -26,7 +26,6 @@ from . import (
     phones,
     process,
     scaling,
-    step,
     throughput,
     training,
     units,
@@ -38,7 +37,7 @@ from .store import Rows
 PARTS: dict[str, ModuleType] = {
     part.__name__.rpartition('.')[2]: part
     for part in (
-        backbones, training, step, deployed, int8, choice, detectors, operators, alternatives,
+        backbones, training, deployed, int8, choice, detectors, operators, alternatives,
         gemm, headlines, papers, phones, scaling, compiled, throughput, attention, mixers, units,
         process, ablation,
     )

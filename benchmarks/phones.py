@@ -63,7 +63,7 @@ OTHERS = {  # of PAIR only
     'LiteRT, int8': '.tflite',
     'ncnn': '.param',
 }
-PAIR = ('light, SHViT-S1', 'PicoDet-S')
+PAIR = ('GFLite, SHViT-S1', 'PicoDet-S')
 TEST_CFG = dict(
     nms_pre=300, score_thr=0.025, min_bbox_size=0, max_per_img=100,
     nms=dict(type='nms', iou_threshold=0.6),
@@ -191,11 +191,11 @@ class Detector:
 
 ZOO, PADDLE = 'mmdet model zoo', 'PaddleDetection model zoo'
 DETECTORS = (
-    Detector('light, SHViT-S1', 320, ours('light_shvit_s1')),
-    Detector('light, SHViT-S1', 416, ours('light_shvit_s1_416')),
-    Detector('light, MobileViTv2-0.5', 320, ours('light_mobilevitv2_050')),
-    Detector('light, EfficientFormerV2-S0', 320, ours('light_efficientformerv2_s0')),
-    Detector('light, SwiftFormer-XS', 320, ours('light_swiftformer_xs')),
+    Detector('GFLite, SHViT-S1', 320, ours('gflite_shvit_s1')),
+    Detector('GFLite, SHViT-S1', 416, ours('gflite_shvit_s1_416')),
+    Detector('GFLite, MobileViTv2-0.5', 320, ours('gflite_mobilevitv2_050')),
+    Detector('GFLite, EfficientFormerV2-S0', 320, ours('gflite_efficientformerv2_s0')),
+    Detector('GFLite, SwiftFormer-XS', 320, ours('gflite_swiftformer_xs')),
     Detector('SSDLite, MobileViTv2-0.5', 320, ours('ssdlite_mobilevitv2_050'), 21.2,
              'arXiv:2206.02680 table 4'),
     Detector('RTMDet, SHViT-S1', 640, ours('rtmdet_shvit_s1')),
@@ -307,13 +307,12 @@ def targets(rows: Rows) -> list[Target]:
     found = []
     for runtime, row in measured(rows).items():
         for side in PICODET_SIZES:
-            names = [f'light, SHViT-S1, {side}', f'PicoDet-S, {side}']
+            names = [f'GFLite, SHViT-S1, {side}', f'PicoDet-S, {side}']
             if all(name in row['seconds'] for name in names):
                 own, other = (statistics.median(row['seconds'][name]) for name in names)
                 found.append(
                     Target(
-                        f'time of PicoDet-S : light detector with SHViT-S1 at {side}, {runtime}, '
-                        'above 1',
+                        f'time of PicoDet-S : GFLite with SHViT-S1 at {side}, {runtime}, above 1',
                         f'{other / own:.2f}',
                         own < other,
                     )

@@ -15,7 +15,7 @@ _base_ = [
 model = dict(
     backbone=dict(
         type='mmeffvit.DeiT',
-        arch='t',
+        arch=dict(type='t'),
         out_indices=(3,),
         output='class_tokens',
         drop_path_rate=0.1,

@@ -9,6 +9,7 @@ _base_ = [
     '_base_/classification/distilled.py',
     '_base_/datasets/imagenet1k.py',
     '_base_/schedules/adamw_agc_300.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime.py',
 ]
 
@@ -24,5 +25,4 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', by_epoch=True, begin=5, end=450, T_max=445, eta_min=1e-5),
 ]
 train_dataloader = dict(batch_size=128)
-sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs
-auto_scale_lr = dict(enable=False, base_batch_size=1024)
+auto_scale_lr = dict(base_batch_size=1024)

@@ -1,4 +1,7 @@
-"""MobileViTv2-0.75 on ImageNet-1k, 300 epochs at 256 x 256."""
+"""MobileViTv2-0.75 on ImageNet-1k, 300 epochs at 256 x 256.
+
+The recipe is EfficientFormerV2's: see classifier_mobilevitv2_200.py.
+"""
 
 _base_ = './classifier_mobilevitv2_200.py'
 

@@ -17,4 +17,3 @@ model = dict(
     backbone=dict(type='mmeffvit.MobileViTv2', arch='100', out_indices=(4,)),
     head=dict(in_channels=512),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)

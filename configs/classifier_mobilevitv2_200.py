@@ -21,4 +21,3 @@ model = dict(
     ),
     train_cfg=dict(augments=[dict(type='Mixup', alpha=0.2), dict(type='CutMix', alpha=1.0)]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=1024)

@@ -32,4 +32,4 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
-auto_scale_lr = dict(enable=False, base_batch_size=256)
+auto_scale_lr = dict(base_batch_size=256)

@@ -29,4 +29,3 @@ train_pipeline = [
     dict(type='PackInputs'),
 ]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
-auto_scale_lr = dict(enable=False, base_batch_size=128)

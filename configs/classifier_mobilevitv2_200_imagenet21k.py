@@ -1,7 +1,8 @@
 """MobileViTv2-2.0 pre-trained on ImageNet-21k-P, 80 epochs, from its ImageNet-1k weights.
 
-The recipe follows the authors' code, for batch size 4096. ImageNet-21k-P is the version of
-winter 2021 with 10,450 classes, in `train` and `val` of data/imagenet21k_p with a folder per class.
+The recipe follows the authors' code, for batch size 4096. ImageNet-21k-P is the version of winter
+2021 with 10,450 classes, in `train` and `val` of data/imagenet21k_p with a folder per class. The
+rest is as on ImageNet-1k: see classifier_mobilevitv2_200.py.
 """
 
 _base_ = './classifier_mobilevitv2_200.py'

@@ -1,4 +1,7 @@
-"""PVTv2-B2 on ImageNet-1k, 300 epochs, a baseline of Mobile-Attention."""
+"""PVTv2-B2 on ImageNet-1k, 300 epochs, a baseline of Mobile-Attention.
+
+The recipe is Mobile-Attention's, section 5.1: see classifier_pvtv2_b0.py.
+"""
 
 _base_ = './classifier_pvtv2_b0.py'
 

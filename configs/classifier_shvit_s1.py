@@ -22,4 +22,3 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=2.5e-4, by_epoch=True, begin=0, end=5),
     dict(type='CosineAnnealingLR', by_epoch=True, begin=5, end=300, T_max=295, eta_min=1e-5),
 ]
-auto_scale_lr = dict(enable=False, base_batch_size=2048)

@@ -1,7 +1,8 @@
 """SHViT-S4 fine-tuned on ImageNet-1k at 384 x 384, from the weights at 256 x 256.
 
 The authors' code has no recipe for it, and its weights are not released. The paper (section 3.1)
-gives 30 epochs, a rate of 0.004 and a weight decay of 1e-8; the rest is as at 256 x 256.
+gives 30 epochs, a rate of 0.004 and a weight decay of 1e-8. Batch size, warm-up and
+augmentation are not given; they are those at 256 x 256: see classifier_shvit_s1.py.
 """
 
 _base_ = './classifier_shvit_s4.py'

@@ -1,4 +1,7 @@
-"""SHViT-S4 fine-tuned on ImageNet-1k at 512 x 512, with the recipe of 384 x 384."""
+"""SHViT-S4 fine-tuned on ImageNet-1k at 512 x 512, with the recipe of 384 x 384.
+
+The recipe is that of the authors' code: see classifier_shvit_s1.py.
+"""
 
 _base_ = './classifier_shvit_s4_384.py'
 

@@ -1,8 +1,7 @@
 """SwiftFormer-XS on ImageNet-1k, 300 epochs, with a teacher.
 
-The recipe follows the authors' code: two classifiers, RegNetY-16GF as teacher, no mixing of
-images and jittered colors in place of RandAugment. The rate is the code's, 0.002 at batch size
-2048; the paper's text says 0.001.
+The authors' code jitters the colors of this variant in place of RandAugment. The rest of the recipe
+is that of S: see classifier_swiftformer_s.py.
 """
 
 _base_ = './classifier_swiftformer_s.py'

@@ -12,7 +12,7 @@ _base_ = [
 ]
 
 model = dict(
-    data_preprocessor=dict(mean=[0.0, 0.0, 0.0], std=[255.0, 255.0, 255.0]),
+    data_preprocessor=dict(mean=[0.0, 0.0, 0.0], std=[255.0, 255.0, 255.0], size_divisor=1),
     backbone=dict(
         type='mmeffvit.MobileViTv2',
         arch='050',
@@ -23,4 +23,3 @@ model = dict(
     decode_head=dict(in_channels=256),
     auxiliary_head=dict(in_channels=192, channels=128),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

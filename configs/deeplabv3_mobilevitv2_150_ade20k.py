@@ -1,4 +1,7 @@
-"""DeepLabv3 with MobileViTv2-1.5, 120 epochs on ADE20K."""
+"""DeepLabv3 with MobileViTv2-1.5, 120 epochs on ADE20K.
+
+The recipe is that of arXiv:2206.02680, table 11: see deeplabv3_mobilevitv2_050_ade20k.py.
+"""
 
 _base_ = './deeplabv3_mobilevitv2_050_ade20k.py'
 

@@ -26,4 +26,3 @@ model = dict(
     neck=dict(in_channels=[512, 1024, 2048]),
 )
 train_dataloader = dict(batch_size=4)  # 8 GPUs
-auto_scale_lr = dict(enable=False, base_batch_size=32)

@@ -21,4 +21,3 @@ model = dict(
     ),
     neck=dict(type='mmeffvit.SimpleFeaturePyramid', in_channels=[192], num_outs=5),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=16)

@@ -9,6 +9,7 @@ _base_ = [
     '_base_/detection/maskrcnn.py',
     '_base_/datasets/coco_instance.py',
     '_base_/schedules/adamw_1x.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime.py',
 ]
 
@@ -25,5 +26,3 @@ model = dict(
     ),
     neck=dict(type='FPN', in_channels=[32, 48, 96, 176], out_channels=256, num_outs=5),
 )
-sync_bn = 'torch'  # in a distributed run
-auto_scale_lr = dict(enable=False, base_batch_size=16)

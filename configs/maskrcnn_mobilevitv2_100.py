@@ -7,6 +7,7 @@ _base_ = [
     '_base_/detection/maskrcnn.py',
     '_base_/datasets/coco_instance.py',
     '_base_/schedules/adamw_1x.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime.py',
 ]
 
@@ -21,5 +22,3 @@ model = dict(
     neck=dict(type='FPN', in_channels=[128, 256, 384, 512], out_channels=256, num_outs=5),
 )
 optim_wrapper = dict(optimizer=dict(lr=1e-4))
-sync_bn = 'torch'  # in a distributed run
-auto_scale_lr = dict(enable=False, base_batch_size=16)

@@ -28,4 +28,3 @@ model = dict(
     neck=dict(type='FPN', in_channels=[64, 128, 320, 512], out_channels=256, num_outs=5),
 )
 optim_wrapper = dict(optimizer=dict(weight_decay=1e-4))
-auto_scale_lr = dict(enable=False, base_batch_size=16)

@@ -1,4 +1,7 @@
-"""Mask R-CNN with PoolFormer-S24, 12 epochs on COCO."""
+"""Mask R-CNN with PoolFormer-S24, 12 epochs on COCO.
+
+The recipe is PoolFormer's: see maskrcnn_poolformer_s12.py.
+"""
 
 _base_ = './maskrcnn_poolformer_s12.py'
 

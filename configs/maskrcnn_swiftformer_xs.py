@@ -21,4 +21,4 @@ model = dict(
 )
 train_dataloader = dict(batch_size=4)  # 8 GPUs
 optim_wrapper = dict(optimizer=dict(weight_decay=1e-4))
-auto_scale_lr = dict(enable=False, base_batch_size=32)
+auto_scale_lr = dict(base_batch_size=32)

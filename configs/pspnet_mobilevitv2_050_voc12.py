@@ -12,7 +12,7 @@ _base_ = [
 ]
 
 model = dict(
-    data_preprocessor=dict(mean=[0.0, 0.0, 0.0], std=[255.0, 255.0, 255.0]),
+    data_preprocessor=dict(mean=[0.0, 0.0, 0.0], std=[255.0, 255.0, 255.0], size_divisor=1),
     backbone=dict(
         type='mmeffvit.MobileViTv2',
         arch='050',
@@ -23,4 +23,3 @@ model = dict(
     decode_head=dict(in_channels=256, num_classes=21),
     auxiliary_head=dict(in_channels=192, channels=128, num_classes=21),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)  # 4 GPUs with 32 each

@@ -8,11 +8,12 @@ _base_ = [
     '_base_/segmentation/pspnet.py',
     '_base_/datasets/ade20k.py',
     '_base_/schedules/adamw_poly_40k.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime_iterations.py',
 ]
 
 model = dict(
-    data_preprocessor=dict(size=(512, 512), size_divisor=None),
+    data_preprocessor=dict(size=(512, 512)),
     backbone=dict(
         type='mmeffvit.SHViT',
         arch='s4',
@@ -24,5 +25,3 @@ model = dict(
     decode_head=dict(in_channels=448),
     auxiliary_head=dict(in_channels=336, channels=128),
 )
-sync_bn = 'torch'  # in a distributed run
-auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -7,6 +7,7 @@ _base_ = [
     '_base_/detection/retinanet.py',
     '_base_/datasets/coco_detection.py',
     '_base_/schedules/adamw_1x.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime.py',
 ]
 
@@ -30,5 +31,3 @@ model = dict(
         add_extra_convs='on_input',  # strides 64 and 128, from the map at stride 32
     ),
 )
-sync_bn = 'torch'  # in a distributed run
-auto_scale_lr = dict(enable=False, base_batch_size=16)

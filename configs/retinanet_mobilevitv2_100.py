@@ -9,6 +9,7 @@ _base_ = [
     '_base_/detection/retinanet.py',
     '_base_/datasets/coco_detection.py',
     '_base_/schedules/adamw_1x.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime.py',
 ]
 
@@ -29,5 +30,3 @@ model = dict(
     ),
 )
 optim_wrapper = dict(optimizer=dict(lr=1e-4))
-sync_bn = 'torch'  # in a distributed run
-auto_scale_lr = dict(enable=False, base_batch_size=16)

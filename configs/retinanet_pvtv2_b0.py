@@ -27,4 +27,3 @@ model = dict(
     ),
 )
 optim_wrapper = dict(optimizer=dict(lr=1e-4, weight_decay=1e-4))
-auto_scale_lr = dict(enable=False, base_batch_size=16)

@@ -23,4 +23,3 @@ model = dict(
     ),
     neck=dict(in_channels=[48, 96, 176]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=256)  # 8 GPUs with 32 each

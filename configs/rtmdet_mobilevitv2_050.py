@@ -21,4 +21,3 @@ model = dict(
     ),
     neck=dict(in_channels=[128, 192, 256]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=256)  # 8 GPUs with 32 each

@@ -39,4 +39,3 @@ model = dict(
     ],
     bbox_head=dict(anchor_generator=dict(strides=[8, 16, 32, 64])),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=256)  # 8 GPUs with 32 each

@@ -19,4 +19,3 @@ model = dict(
     ),
     neck=dict(in_channels=[56, 112, 220]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=256)  # 8 GPUs with 32 each

@@ -23,4 +23,3 @@ model = dict(
     ),
     decode_head=dict(in_channels=[32, 48, 96, 176]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

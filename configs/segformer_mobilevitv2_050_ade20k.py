@@ -25,4 +25,3 @@ model = dict(
     ),
     decode_head=dict(in_channels=[64, 128, 192, 256]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

@@ -30,4 +30,3 @@ model = dict(
 )
 # the neck is trained from scratch, as the head
 optim_wrapper = dict(paramwise_cfg=dict(custom_keys=dict(neck=dict(lr_mult=10.0))))
-auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

@@ -19,4 +19,3 @@ model = dict(
     ),
     decode_head=dict(in_channels=[48, 56, 112, 220]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

@@ -21,4 +21,3 @@ model = dict(
     ),
     neck=dict(type='mmeffvit.SimpleFeaturePyramid', in_channels=[192]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

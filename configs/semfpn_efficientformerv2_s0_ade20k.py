@@ -8,6 +8,7 @@ _base_ = [
     '_base_/segmentation/semantic_fpn.py',
     '_base_/datasets/ade20k.py',
     '_base_/schedules/adamw_poly_40k.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime_iterations.py',
 ]
 
@@ -23,5 +24,3 @@ model = dict(
     ),
     neck=dict(type='FPN', in_channels=[32, 48, 96, 176], out_channels=256, num_outs=4),
 )
-sync_bn = 'torch'
-auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -9,6 +9,7 @@ _base_ = [
     '_base_/segmentation/semantic_fpn.py',
     '_base_/datasets/ade20k.py',
     '_base_/schedules/adamw_poly_40k.py',
+    '_base_/schedules/sync_bn.py',
     '_base_/runtime_iterations.py',
 ]
 
@@ -26,5 +27,3 @@ model = dict(
     ),
     neck=dict(type='FPN', in_channels=[128, 256, 384, 512], out_channels=256, num_outs=4),
 )
-sync_bn = 'torch'  # in a distributed run
-auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

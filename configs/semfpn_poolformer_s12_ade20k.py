@@ -30,4 +30,3 @@ model = dict(
 param_scheduler = [
     dict(type='PolyLR', power=0.9, eta_min=0.0, by_epoch=False, begin=0, end=40_000),
 ]
-auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -1,4 +1,7 @@
-"""Semantic FPN with PoolFormer-S24, 40K iterations on ADE20K."""
+"""Semantic FPN with PoolFormer-S24, 40K iterations on ADE20K.
+
+The recipe is PoolFormer's: see semfpn_poolformer_s12_ade20k.py.
+"""
 
 _base_ = './semfpn_poolformer_s12_ade20k.py'
 

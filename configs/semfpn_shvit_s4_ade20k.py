@@ -29,4 +29,3 @@ model = dict(
         feature_strides=[4, 8, 16, 32, 64],
     ),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

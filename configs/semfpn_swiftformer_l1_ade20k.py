@@ -20,4 +20,3 @@ model = dict(
     ),
     neck=dict(type='FPN', in_channels=[48, 96, 192, 384], out_channels=256, num_outs=4),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -26,4 +26,3 @@ model = dict(
     neck=dict(in_channels=[96, 176]),
     bbox_head=dict(in_channels=[96, 176, 256, 128, 128, 64]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)

@@ -22,4 +22,3 @@ model = dict(
     neck=dict(in_channels=[192, 256]),
     bbox_head=dict(in_channels=[192, 256, 256, 128, 128, 64]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)

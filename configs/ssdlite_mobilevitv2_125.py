@@ -1,4 +1,7 @@
-"""SSDLite with MobileViTv2-1.25, 200 epochs on COCO at 320 x 320."""
+"""SSDLite with MobileViTv2-1.25, 200 epochs on COCO at 320 x 320.
+
+The recipe is EfficientFormerV2's: see ssdlite_mobilevitv2_050.py.
+"""
 
 _base_ = './ssdlite_mobilevitv2_050.py'
 

@@ -22,4 +22,3 @@ model = dict(
     neck=dict(in_channels=[128, 224, 320], extra_channels=[128, 128]),
     bbox_head=dict(in_channels=[128, 224, 320, 128, 128, 64]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)

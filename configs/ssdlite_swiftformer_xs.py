@@ -21,4 +21,3 @@ model = dict(
     neck=dict(in_channels=[112, 220]),
     bbox_head=dict(in_channels=[112, 220, 256, 128, 128, 64]),
 )
-auto_scale_lr = dict(enable=False, base_batch_size=128)

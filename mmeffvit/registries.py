@@ -37,16 +37,13 @@ DATASETS = child_of(root.DATASETS, *INSTALLED_HEADS)
 HOOKS = child_of(
     root.HOOKS,
     'mmeffvit.train.engine.ema',
-    'mmeffvit.train.engine.scalars',
     'mmeffvit.train.distillation.teacher',
 )
 METRICS = child_of(
     root.METRICS, *(['mmeffvit.train.engine.coco_metric'] if find_spec('mmdet') else [])
 )
+TASK_UTILS = child_of(root.TASK_UTILS, *(x for x in INSTALLED_HEADS if x.endswith('detection')))
 OPTIM_WRAPPERS = child_of(root.OPTIM_WRAPPERS, 'mmeffvit.train.engine.optimizer')
-OPTIM_WRAPPER_CONSTRUCTORS = child_of(
-    root.OPTIM_WRAPPER_CONSTRUCTORS, 'mmeffvit.train.engine.optimizer'
-)
 
 
 def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:

@@ -10,8 +10,8 @@ from .registries import (
     HOOKS,
     METRICS,
     MODELS,
-    OPTIM_WRAPPER_CONSTRUCTORS,
     OPTIM_WRAPPERS,
+    TASK_UTILS,
     TRANSFORMS,
     register_backbone,
 )
@@ -22,7 +22,7 @@ __all__ = [
     'METRICS',
     'MODELS',
     'OPTIM_WRAPPERS',
-    'OPTIM_WRAPPER_CONSTRUCTORS',
+    'TASK_UTILS',
     'TRANSFORMS',
     'register_backbone',
 ]

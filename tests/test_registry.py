@@ -1,5 +1,8 @@
 """Plain and scoped names in configs of mmdet and mmseg, and the cost of importing."""
 
+from importlib import import_module, reload
+
+import mmengine.registry
 import pytest
 from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import Registry
@@ -99,6 +102,22 @@ def test_plain_names_work_after_custom_imports(package, tmp_path):
     assert run_python('-c', code).stdout.splitlines()[-1] == '(48, 96, 192, 384)'
 
 
+def test_no_name_but_a_backbones_stands_in_another_packages_registry():
+    import mmdet.registry
+    import mmseg.registry
+
+    import_module('mmeffvit.models.detection'), import_module('mmeffvit.models.segmentation')
+    holders = (mmengine.registry, mmdet.registry, mmseg.registry)
+    registries = {each for h in holders for each in vars(h).values() if isinstance(each, Registry)}
+    found = {
+        name
+        for registry in registries
+        for name, cls in registry.module_dict.items()
+        if getattr(cls, '__module__', '').startswith('mmeffvit.')
+    }
+    assert found == {name for name in MODELS.module_dict if name in ROOT_MODELS.module_dict}
+
+
 def test_a_name_clash_is_reported_with_both_classes_and_a_fix():
     other = Registry('model', parent=ROOT_MODELS, scope='somebody_else')
 
@@ -119,8 +138,6 @@ def test_a_name_clash_is_reported_with_both_classes_and_a_fix():
 
 
 def test_a_reloaded_backbone_takes_the_place_of_the_first():
-    from importlib import reload
-
     from mmeffvit.models.deit import backbone as deit
 
     before = deit.DeiT

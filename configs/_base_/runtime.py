@@ -1,7 +1,6 @@
 """Logging, checkpoints and seed, for mmdet and mmseg."""
 
 default_hooks = dict(
-    runtime_info=dict(type='mmeffvit.RuntimeInfoHook'),
     timer=dict(type='IterTimerHook'),
     logger=dict(type='LoggerHook', interval=50),
     param_scheduler=dict(type='ParamSchedulerHook'),

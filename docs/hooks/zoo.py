@@ -11,7 +11,7 @@ from .tables import DOCS, config_link, numbers, table, web_address
 
 PAGE = DOCS / 'zoo.md'
 HEADS = (
-    'Mask R-CNN', 'RetinaNet', 'SSDLite', 'Deformable DETR', 'RTMDet', 'Light detector', 'PSPNet',
+    'Mask R-CNN', 'RetinaNet', 'SSDLite', 'Deformable DETR', 'RTMDet', 'GFLite', 'PSPNet',
     'DeepLabv3', 'Semantic FPN', "SegFormer's decoder", 'Classifier',
 )  # fmt: skip
 METRICS = ('box AP', 'mask AP', 'mIoU', 'Top 1 Accuracy')

@@ -1,7 +1,7 @@
 """Contact sheets with predictions next to the ground truth."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -12,15 +12,20 @@ from mmengine.structures import BaseDataElement, InstanceData, PixelData
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from mmeffvit.inference.drawing import load_font
+from mmeffvit.data.formats.label_maps import IGNORED
+from mmeffvit.inference.drawing import draw, draw_detections, load_font, make_palette
+from mmeffvit.inference.results import Detections, LabelMap, Result, name_of
+from mmeffvit.utils.boxes import match_objects
 from mmeffvit.utils.images import read_image, write_image
-from mmeffvit.utils.text import counted, shortened, without_formulas
+from mmeffvit.utils.text import counted, shortened
 
 TITLE_HEIGHT = 28  # pixels
 CAPTION_HEIGHT = 22  # pixels
 FONT_SIZE = 14
 GAP = 6  # pixels
-NUM_IMAGES = 12
+NUM_IMAGES = 12  # of the worst images, and of random ones
+MAX_RANKED = 200  # random images, of which the worst are shown
+MAX_LEGEND = 40  # names of classes
 SIDE = 384  # pixels of the longer side of an image
 SCORE_THR = 0.3  # minimum score of drawn predictions
 COLUMNS = 2  # of pairs: viewers shrink wider sheets until captions are unreadable
@@ -28,39 +33,135 @@ MAX_NAME = 40  # characters of the name of an image
 PADDING = 235  # gray value
 
 
+@dataclass
+class Pair:
+    """An image with its ground truth and its predictions.
+
+    Args:
+        image: (H, W, 3) uint8 BGR.
+        true: Ground truth, in pixels of ``image``.
+        found: Predictions.
+        captions: Those of both.
+        errors: How wrong the predictions are, in [0, 1].
+        crossed: Which objects are missed, and which predictions are false alarms.
+    """
+
+    image: np.ndarray
+    true: Result
+    found: Result
+    captions: tuple[str, str]
+    errors: float
+    crossed: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+
+
 def draw_contact_sheet(runner: Runner, path: Path) -> None:
-    """Draw the first test images with ground truth and predictions side by side into a PNG."""
-    pairs = list(islice(_draw_pairs(runner), NUM_IMAGES))
+    """Draw ground truth and predictions of test images side by side into a PNG.
+
+    The worst images come first, beside a random dozen if there are more than that.
+    """
     total = len(runner.test_loop.dataloader.dataset)
-    heights, widths = zip(*(half.shape[:2] for pair in pairs for half, _ in pair), strict=True)
-    size = max(heights), max(widths)
-    tiles = [np.concatenate([tile(*half, size) for half in pair], axis=1) for pair in pairs]
-    title = f'ground truth and predictions, {len(pairs)} of {counted(total, "test image")}'
+    # a random sample: neighbors are often frames of one film
+    chosen = np.random.default_rng(0).permutation(total)[:MAX_RANKED].tolist()
+    pairs = list(_predict(runner, chosen))
+    ranked = sorted(pairs, key=lambda pair: -pair.errors)[:NUM_IMAGES]
+    shown, what = ranked, 'worst first'
+    if total > NUM_IMAGES:
+        shown = [pair for both in zip(ranked, pairs, strict=False) for pair in both]
+        what = f'left the worst of {len(pairs)}, right random ones'
+    classes = runner.test_loop.dataloader.dataset.metainfo['classes']
+    background = np.mean([pair.image.mean(axis=(0, 1)) for pair in pairs], axis=0)[::-1]
+    palette = make_palette(None, len(classes), background)
+    palette[IGNORED:] = 0
+    size = tuple(max(pair.image.shape[side] for pair in shown) for side in (0, 1))
+    tiles = [np.concatenate(list(_halves(pair, palette, size)), axis=1) for pair in shown]
+    title = f'ground truth and predictions of {counted(total, "test image")}: {what}'
+    if any(crossed is not None for crossed in pairs[0].crossed):
+        title += '; missed objects and false alarms are crossed out'
     sheet = montage(tiles, min(COLUMNS, len(tiles)), title)
+    present = np.unique(np.concatenate([pair.true.labels.ravel() for pair in shown]))
+    names = [(name_of(k, classes), palette[k]) for k in present if k < len(classes)]
+    sheet = np.concatenate([sheet, legend(names, sheet.shape[1])])
     write_image(path, cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
 
 
-def _draw_pairs(runner: Runner) -> Iterator[tuple[tuple[np.ndarray, str], ...]]:
-    """Ground truth and prediction of every image, each with its caption."""
+def _predict(runner: Runner, indices: Sequence[int]) -> Iterator[Pair]:
+    """The images of these indices, with ground truth and predictions."""
     loader = runner.test_loop.dataloader
-    visualizer = runner.visualizer
-    visualizer.dataset_meta = loader.dataset.metainfo
+    classes = loader.dataset.metainfo['classes']
     runner.model.eval()
-    for batch in loader:
+    for index in indices:
         with torch.no_grad():
-            samples = runner.model.test_step(batch)
-        for sample in samples:
-            image = cv2.cvtColor(read_image(sample.img_path), cv2.COLOR_BGR2RGB)
-            factor = SIDE / max(image.shape[:2])
-            large = cv2.resize(image, None, fx=factor, fy=factor)
-            scale_sample(sample, factor, large.shape[:2])
-            options = dict(pred_score_thr=SCORE_THR) if 'pred_instances' in sample else {}
-            halves = []  # drawn one by one: mmseg's visualizer keeps the last of two only
-            with without_formulas():
-                for drawn in (dict(draw_pred=False), dict(draw_gt=False)):
-                    visualizer.add_datasample('sheet', large, sample, **drawn, **options)
-                    halves.append(visualizer.get_image())
-            yield tuple(zip(halves, captions(sample), strict=True))
+            (sample,) = runner.model.test_step(loader.collate_fn([loader.dataset[index]]))
+        image = read_image(sample.img_path)
+        factor = SIDE / max(image.shape[:2])
+        image = cv2.resize(image, None, fx=factor, fy=factor)
+        scale_sample(sample, factor, image.shape[:2])
+        yield (pair_of_boxes if 'pred_instances' in sample else pair_of_maps)(
+            image, sample, tuple(classes)
+        )
+
+
+def pair_of_maps(image: np.ndarray, sample: BaseDataElement, classes: tuple[str, ...]) -> Pair:
+    true, found = (sample.get(key).data[0].cpu().numpy() for key in ('gt_sem_seg', 'pred_sem_seg'))
+    is_known = true < len(classes)  # others are ignored
+    errors = float((true != found)[is_known].mean()) if is_known.any() else 0.0
+    maps = [LabelMap(None, None, labels, classes) for labels in (true, found)]
+    return Pair(image, *maps, captions(sample), errors)
+
+
+def pair_of_boxes(image: np.ndarray, sample: BaseDataElement, classes: tuple[str, ...]) -> Pair:
+    true = detections_of(sample.gt_instances, classes)
+    found = detections_of(sample.pred_instances, classes).above(SCORE_THR)
+    missed, false = np.ones(len(true), bool), np.ones(len(found), bool)
+    for hit, seen in match_objects(vars(found), vars(true), np.True_):
+        missed[seen] = false[hit] = False
+    wrong = int(missed.sum() + false.sum())
+    errors = wrong / max(wrong + int((~missed).sum()), 1)
+    return Pair(image, true, found, captions(sample), errors, (missed, false))
+
+
+def detections_of(instances: InstanceData, classes: Sequence[str]) -> Detections:
+    """Predictions, or ground truth with scores of 1, in descending order of scores."""
+    labels = instances.labels.cpu().numpy()
+    scores = instances.scores.cpu().numpy() if 'scores' in instances else np.ones(len(labels))
+    masks = instances.get('masks')
+    if masks is not None and not isinstance(masks, np.ndarray):
+        masks = masks.to_ndarray().astype(bool)  # ground truth, in a mask class of mmdet
+    boxes = instances.bboxes.cpu().numpy()
+    found = Detections(None, None, boxes, scores, labels, tuple(classes), masks)
+    return found.select(np.argsort(-scores, kind='stable'))
+
+
+def _halves(pair: Pair, palette: np.ndarray, size: tuple[int, int]) -> Iterator[np.ndarray]:
+    """The tiles of ground truth and predictions, without names."""
+    for result, crossed, caption in zip(
+        (pair.true, pair.found), pair.crossed, pair.captions, strict=True
+    ):
+        image = pair.image.copy()
+        if isinstance(result, LabelMap):
+            image = draw(image, result, palette)
+        else:
+            image = draw_detections(image, result, palette, crossed, with_names=False)
+        yield tile(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), caption, size)
+
+
+def legend(names: Sequence[tuple[str, np.ndarray]], width: int) -> np.ndarray:
+    """Names beside squares of their colors in rows: (H, ``width``, 3) uint8."""
+    font, places, x, y = load_font(FONT_SIZE), [], GAP, GAP
+    for name, color in names[:MAX_LEGEND]:
+        text = shortened(name, MAX_NAME)
+        needed = CAPTION_HEIGHT + round(font.getlength(text)) + 3 * GAP
+        if x + needed > width and x > GAP:
+            x, y = GAP, y + CAPTION_HEIGHT
+        places.append((text, color, x, y))
+        x += needed
+    canvas = Image.new('RGB', (width, y + CAPTION_HEIGHT + GAP), (255, 255, 255))
+    pen = ImageDraw.Draw(canvas)
+    for text, color, left, top in places:
+        square = (left, top, left + FONT_SIZE, top + FONT_SIZE)
+        pen.rectangle(square, fill=tuple(color.tolist()), outline=(0, 0, 0))
+        pen.text((left + CAPTION_HEIGHT, top - 1), text, fill=(0, 0, 0), font=font)
+    return np.asarray(canvas)
 
 
 def captions(sample: BaseDataElement) -> tuple[str, str]:

@@ -12,15 +12,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from mmeffvit.config.load import OptionsAction, is_config
+from mmeffvit.config.load import OptionsAction
 from mmeffvit.data.detect import Found, detect
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.launcher import LAUNCHERS
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import check_output
-from mmeffvit.utils.machine import avoid_trapping_amx
-from mmeffvit.zoo.opener import is_model
+from mmeffvit.utils.machine import avoid_trapping_amx, keep_freed_memory
+from mmeffvit.zoo.source import Kind, classify
 
 from .output import EXIT_CODE, exit_with_message, shown
 from .spellings import check_spelling
@@ -220,7 +220,8 @@ def find_data(target: str, format: str | None = None) -> Found | None:
     """
     path = Path(target)
     if path.is_dir():
-        return None if is_config(target) or is_model(target) else detect(path, format)
+        is_model = classify(target) in (Kind.CONFIG, Kind.RUN, Kind.SAVED)
+        return None if is_model else detect(path, format)
     suffix = path.suffix.lower()
     if suffix not in ANNOTATIONS or not path.is_file():
         return None
@@ -230,6 +231,15 @@ def find_data(target: str, format: str | None = None) -> Found | None:
         if suffix not in CONFIGS:
             raise
         return None
+
+
+OF_DATA, OF_CONFIG = 'options for datasets', 'options for configs'
+
+
+def names_in(parser: argparse.ArgumentParser, title: str) -> tuple[str, ...]:
+    """The names of the options in a group of a parser."""
+    groups = (group for group in parser._action_groups if group.title == title)
+    return tuple(action.dest for group in groups for action in group._group_actions)
 
 
 def reject(
@@ -264,6 +274,7 @@ def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
     check_spelling(parser, argv)
     values = vars(parser.parse_args(argv))
     avoid_trapping_amx()
+    keep_freed_memory()
     non_finite, debug = values.pop('allow_non_finite', False), values.pop('debug')
     # a log on a full disk would print every record with a traceback; the command has its message
     logging.raiseExceptions = debug

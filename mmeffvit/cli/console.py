@@ -18,7 +18,8 @@ from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.train.engine.hooks import rates
 from mmeffvit.train.engine.launcher import unwrap
 from mmeffvit.train.engine.metrics import LOW, in_percent
-from mmeffvit.utils.messages import live
+from mmeffvit.utils.messages import output
+from mmeffvit.utils.quiet import replaced
 from mmeffvit.utils.text import counted, duration
 
 MEASURED = 20  # steps before the time of the run is estimated
@@ -62,12 +63,8 @@ def working(description: str, *, verbose: bool = False) -> Iterator[None]:
         redirect_stdout=sys.stdout.isatty(),  # a pipe receives what is printed
     )
     task = bar.add_task(description)
-    with bar:
-        live.append(lambda text: bar.update(task, description=text))
-        try:
-            yield
-        finally:
-            live.pop()
+    with bar, replaced(output, 'live', lambda text: bar.update(task, description=text)):
+        yield
 
 
 def summary(metrics: Mapping[str, float], name: str) -> str:

@@ -1,6 +1,6 @@
 """Convert a dataset to COCO format or to label maps.
 
-Reads all formats that `mmeffvit train` reads, see docs/datasets.md. The dataset is neither copied
+Reads all formats that `mmeffvit train` reads, see docs/data.md. The dataset is neither copied
 nor changed.
 """
 

@@ -13,7 +13,7 @@ from mmeffvit.data.predictions import Wanted
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
-from mmeffvit.zoo.opener import is_exported
+from mmeffvit.zoo.source import Kind, classify
 
 from .arguments import (
     add_allow_non_finite,
@@ -113,5 +113,5 @@ def open_teacher(name: str, checkpoint: str | None) -> 'Teacher':
     """A model that predicts labels."""
     from mmeffvit.inference.pseudo_labels import Teacher
 
-    exported = is_exported(name)
+    exported = classify(name) is Kind.EXPORTED
     return Teacher(name, ExportedPredictor(name) if exported else Predictor(name, checkpoint))

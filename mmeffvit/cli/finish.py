@@ -3,7 +3,7 @@
 import shlex
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from mmeffvit.utils.text import reason
 from mmeffvit.zoo.runs import best_checkpoint
 
 DEFAULT_EXPORT = ('.onnx',)
+ZERO = 0.05  # percent: 0.0 in tables
 
 
 def check_exports(options: FinetuneOptions) -> FinetuneOptions:
@@ -90,24 +91,27 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     checkpoint = best_checkpoint(config_path.with_name('run')).path
     test = RunOptions(result / 'test', options.cfg_options, verbose=options.verbose)
     runner, metrics = evaluate(str(config_path), str(checkpoint), test, out=result / 'found.pkl')
-    run = FinishedRun(config_path, checkpoint, runner, options.cfg_options)
+    run = FinishedRun(config_path, checkpoint, runner, options.cfg_options, metrics)
     jobs: dict[str, Callable[[], object]] = {
         'pictures': run.sheet, 'curves': run.curves, 'per class': run.table,
     }  # fmt: skip
     if run.config.default_scope == 'mmdet':
         jobs['errors'] = run.errors
     jobs |= {suffix: partial(run.export, suffix) for suffix in export}
-    if options.int8:
-        jobs['int8'] = run.int8
-    rows = {f'{name}': f'{value} %' for name, value in in_percent(metrics).items()}
+    rows = {name: f'{value} %{run.details(name)}' for name, value in in_percent(metrics).items()}
     rows['best'] = str(checkpoint)
     for name, job in jobs.items():
         with test.output(test.work_dir):
             rows[name] = made(job)
     lines = [f'\n{config_path.stem} on {Path(run.config.data_root).name}']
     lines += [f'  {name:<14}{text}' for name, text in rows.items()]
-    lines += advice(run.config, in_percent(metrics), weights)
+    lines += advice(run.config, in_percent(metrics), weights, run.unlearned)
     logger.info('\n'.join(lines))
+    if options.int8:  # last: all else is complete, and said, if there is not enough memory
+        logger.info('  quantizing model.onnx to int8, with fine-tuning')
+        with test.output(test.work_dir):
+            row = made(run.int8)
+        logger.info(f'  {"int8":<14}{row}')
     logger.info(next_commands(config_path, run.config, images_of(run.tested)[0].parent))
     return metrics
 
@@ -131,6 +135,15 @@ class FinishedRun:
     checkpoint: Path
     runner: Runner  # of the test
     cfg_options: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    unlearned: list[str] = field(default_factory=list)  # names of classes with an AP or IoU of 0
+
+    def details(self, name: str) -> str:
+        """The AP at an IoU of 0.5 of a detector, and the split of the test images."""
+        key = {'box AP': 'coco/bbox_mAP_50', 'mask AP': 'coco/segm_mAP_50'}.get(name)
+        ap50 = f' (AP50 {100 * self.metrics[key]:.1f} %)' if key in self.metrics else ''
+        (tested, *_) = datasets_of(self.config, 'test')
+        return f'{ap50} on the {Path(tested["ann_file"]).stem} split'
 
     @property
     def result(self) -> Path:
@@ -154,7 +167,8 @@ class FinishedRun:
 
     def table(self) -> Path:
         found = self.result / 'found.pkl'
-        report_per_class(str(self.config_path), found, self.result, self.cfg_options)
+        (first, *_) = report_per_class(str(self.config_path), found, self.result, self.cfg_options)
+        self.unlearned.extend(name for name, value in first.values.items() if value < ZERO)
         return self.result / 'per_class.md'
 
     def errors(self) -> Path:

@@ -50,7 +50,6 @@ GROUPS = {  # each command is a module of this folder, with `_` for `-` and a fo
         'check': 'find errors in a config or dataset',
         'convert': 'convert released weights to our keys',
         'convert-dataset': 'convert a dataset to COCO format or to label maps',
-        'prepare-voc-coco': 'build the training set of PASCAL VOC 2012 and COCO',
     },
 }
 COMMANDS = {name: job for group in GROUPS.values() for name, job in group.items()}

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.interrupts import Raiser, handled, reports
-from mmeffvit.utils.messages import console, logger
+from mmeffvit.utils.messages import logger, output
 from mmeffvit.utils.text import escape
 
 EXIT_CODE = 2  # of user errors
@@ -20,7 +20,7 @@ class _Line(logging.Handler):
     """Messages on standard output, warnings on standard error, also while a job redirects them."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        streams = console[0] if console else (sys.stdout, sys.stderr)
+        streams = output.streams or (sys.stdout, sys.stderr)
         stream = streams[record.levelno >= logging.WARNING]
         print(record.getMessage(), file=stream, flush=True)
 

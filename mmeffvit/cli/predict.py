@@ -12,7 +12,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import BasePredictor, Predictor
-from mmeffvit.zoo.opener import holds_weights, is_exported
+from mmeffvit.zoo.source import Kind, classify
 
 from .arguments import (
     MODEL,
@@ -27,7 +27,7 @@ from .arguments import (
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'predict work_dirs/bolts photos')
     add = parser.add_argument
-    add_config(parser, f'{MODEL}; or exported .onnx, .xml, .tflite or .param file')
+    add_config(parser, f'{MODEL}; or exported .onnx or .xml file')
     add(
         'inputs',
         nargs='+',
@@ -82,8 +82,8 @@ def run(
     cfg_options: dict[str, Any],
     **values: Any,
 ) -> int:
-    exported = is_exported(config)
-    alone = exported or holds_weights(config) or is_input(inputs[0])
+    exported = classify(config) is Kind.EXPORTED
+    alone = exported or classify(config).has_weights or is_input(inputs[0])
     checkpoint = None if alone else inputs.pop(0)
     if not inputs and not Path(checkpoint).exists():
         raise UserError(f'{checkpoint!r} does not exist')

@@ -14,7 +14,7 @@ from .console import working
 def make_parser() -> ArgumentParser:
     parser = new_parser(
         __doc__,
-        'prune configs/maskrcnn_efficientformerv2_mobiatt_s2.py epoch_12.pth --keep 0.5 '
+        'prune configs/maskrcnn_efficientformerv2_s2_mobile.py epoch_12.pth --keep 0.5 '
         '--out half.pth',
     )
     add = parser.add_argument

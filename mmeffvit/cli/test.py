@@ -6,7 +6,7 @@ from typing import Any
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.utils.interrupts import reports
-from mmeffvit.zoo.opener import is_exported
+from mmeffvit.zoo.source import Kind, classify
 
 from .arguments import (
     MODEL,
@@ -38,7 +38,7 @@ def make_parser() -> ArgumentParser:
 
 def run(config: str, checkpoint: str | None, **values: Any) -> None:
     options = take_run_options(values)
-    if checkpoint is not None and is_exported(checkpoint):
+    if checkpoint is not None and classify(checkpoint) is Kind.EXPORTED:
         if values['tta']:
             raise UserError(f'--tta is for checkpoints, and {checkpoint} is an exported file')
         from mmeffvit.deploy.evaluate import file_step

@@ -1,6 +1,6 @@
 """Train a model on a dataset or with a config.
 
-For a dataset, in any format of docs/datasets.md, a config is written to the work dir and trained.
+For a dataset, in any format of docs/data.md, a config is written to the work dir and trained.
 It can be edited and trained like any other config.
 """
 
@@ -10,23 +10,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmeffvit.config.load import find_config, load_config, resolve_work_dir
+from mmeffvit.config.load import find_config
 from mmeffvit.data.detect import Task
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.compiled import PARTS
 from mmeffvit.train.engine.options import check_accelerator
-from mmeffvit.train.engine.processes import train_in_processes
+from mmeffvit.train.engine.processes import train_in_processes, work_dir_of
 from mmeffvit.train.engine.step_format import ROUNDED
 from mmeffvit.train.engine.train import train
 from mmeffvit.utils.interrupts import reports
-from mmeffvit.zoo.opener import is_model
+from mmeffvit.zoo.source import classify
 
 from .arguments import (
     MODEL,
+    OF_CONFIG,
+    OF_DATA,
     add_allow_non_finite,
     add_run,
     find_data,
+    names_in,
     new_parser,
     reject,
     take,
@@ -38,38 +41,31 @@ from .convert_dataset import add_folders, add_reading
 if TYPE_CHECKING:
     from mmeffvit.train.folder.options import FinetuneOptions
 
-# arguments that only apply to a dataset or only to a config
-OF_DATA = (
-    'model', 'image_size', 'batch', 'epochs', 'patience', 'freeze', 'accumulate', 'balance',
-    'weights', 'export', 'int8', 'format', 'images', 'masks', 'skip_broken', 'strict',
-    'crowds_are_objects', 'keep_partly_broken', 'fraction',
-)  # fmt: skip
 AS_SETTINGS = {
     'channels_last': 'channels_last',
     'lr': 'optim_wrapper.optimizer.lr',
     'workers': 'train_dataloader.num_workers',
 }
-OF_CONFIG = ('auto_scale_lr', 'check', 'deterministic')
 
 
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'train data/bolts --model rtmdet_swiftformer_xs --epochs 50')
-    add = parser.add_argument
     add_run(parser, f'dataset: folder, data.yaml or JSON file; or {MODEL}', 'DATA|CONFIG')
     add_training(parser)
-    add(
+    add_allow_non_finite(parser)
+    group = parser.add_argument_group(OF_CONFIG)
+    group.add_argument(
         '--auto-scale-lr',
         action='store_true',
         help='scale the learning rate by the total batch size',
     )
-    add(
+    group.add_argument(
         '--no-check',
         dest='check',
         action='store_false',
         help='do not check the config before training',
     )
-    add_allow_non_finite(parser)
-    group = parser.add_argument_group('options for datasets')
+    group = parser.add_argument_group(OF_DATA)
     group.add_argument(
         '--model',
         metavar='NAME',
@@ -182,20 +178,21 @@ def batch_size(text: str) -> int | str:
 def run(config: str, **values: Any) -> None:
     set_steps(values)
     parser = make_parser()
-    of_data = {name: values.pop(name) for name in OF_DATA}
+    of_data = {name: values.pop(name) for name in names_in(parser, OF_DATA)}
     has_folders = of_data['images'] is not None and Path(config).is_dir()
     found = None if has_folders else find_data(config, of_data['format'])
     if not found and not has_folders:
-        if not is_model(config):
+        if not classify(config).has_weights:
             find_config(config)
         what, fix = f'{config} is a config', '--cfg-options changes its values'
-        reject(parser, of_data, OF_DATA, what, fix)
+        reject(parser, of_data, tuple(of_data), what, fix)
         train_config(config, values)
         return
     what = f'{config} is a dataset'
-    reject(parser, values, OF_CONFIG, what, 'train the config that is written')
+    of_config = (*names_in(parser, OF_CONFIG), 'deterministic')
+    reject(parser, values, of_config, what, 'train the config that is written')
     reject(parser, values, ('launcher',), what, '--nproc-per-node N starts torchrun itself')
-    from mmeffvit.train.folder.classify import classify
+    from mmeffvit.train.folder.classify import classify as train_classifier
     from mmeffvit.train.folder.run import finetune
 
     from .finish import check_exports, finish
@@ -205,7 +202,7 @@ def run(config: str, **values: Any) -> None:
     with run_console(values['verbose']) as hooks:
         options = take_finetune_options({**of_data, **values}, hooks)
         if is_classes:
-            classify(Path(config), options)
+            train_classifier(Path(config), options)
         else:
             finetune(Path(config), check_exports(options), finish)
 
@@ -258,7 +255,7 @@ def train_config(config: str, values: dict[str, Any]) -> None:
             '--nproc-per-node starts them itself; with --launcher, torchrun or Slurm does'
         )
     train_in_processes(processes, config, options, **how)
-    print(how_to_test(resolve_work_dir(load_config(config), options.work_dir)))
+    print(how_to_test(work_dir_of(config, options)))
 
 
 def how_to_test(work_dir: str | Path) -> str:

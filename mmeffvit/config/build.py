@@ -21,14 +21,14 @@ from torch import nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.pretrained import is_pretrained, split_pretrained
-from mmeffvit.utils.modules import replaced
+from mmeffvit.utils.quiet import replaced
 from mmeffvit.utils.text import did_you_mean, first_line, listed
 
 from .values import dicts_in
 
 SEED = 0
 UNREGISTERED = re.compile(r'(\S+) is not in the (\S+?)::(.+?) registry')
-WEIGHTS = ('pretrained', 'teacher_ckpt')  # arguments of models that name a checkpoint
+WEIGHT_KEYS = ('pretrained', 'teacher_ckpt')  # arguments of models that name a checkpoint
 TEACHER = re.compile(r'(^|\.)teacher')  # in a dotted key
 OPENMMLAB = r'mm(engine|cv|det|seg|pretrain)\b'
 PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # mmengine's state of the current run
@@ -117,7 +117,7 @@ def without_weights(value: Any, *, teachers: bool = True) -> None:
         for key, item in settings.items():
             if not teachers and TEACHER.search(f'{place}.{key}'):
                 continue
-            if key in WEIGHTS:
+            if key in WEIGHT_KEYS:
                 settings[key] = None
             elif key == 'init_cfg' and is_pretrained(item):
                 settings[key] = split_pretrained(item)[1] or None

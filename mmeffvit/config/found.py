@@ -145,7 +145,7 @@ def is_allowed_type(name: Any, key: str, known: Classes) -> bool:
     """Whether the type of a dict is the name or the import path of a registered class."""
     if not is_text(name):
         return False
-    if name in UNREGISTERED.get(key, ()) or (key == 'attention' and name in attentions()):
+    if name in UNREGISTERED.get(key, ()) or name in names_in_tables(key):
         return True
     if '.' not in name:
         return name in FUNCTIONS.module_dict or any(name in classes for classes in known.values())
@@ -182,13 +182,12 @@ def classes_of(scope: str) -> dict[str, Any]:
     return found
 
 
-def attentions() -> tuple[str, ...]:
-    """Names of attention mechanisms, which our backbones look up in tables of their own."""
-    from mmeffvit.models.mobile_attention.mixers import MIXERS
-    from mmeffvit.models.mobilevitv2 import backbone as mobilevitv2
-    from mmeffvit.models.swiftformer import backbone as swiftformer
+def names_in_tables(key: str) -> set[str]:
+    """The names that an argument of our backbones looks up in their own tables."""
+    from mmeffvit.models import families
 
-    return (*MIXERS, *mobilevitv2.ATTENTIONS, *swiftformer.ATTENTIONS)
+    tables = dict(attention='attentions', downsampling='attentions', arch='variants').get(key)
+    return {name for cls in families().values() if tables for name in getattr(cls, tables)}
 
 
 def imports_of(values: Mapping[Any, Any]) -> list[Any]:

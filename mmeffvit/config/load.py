@@ -23,7 +23,7 @@ from mmeffvit.utils.text import did_you_mean, first_line
 
 from .beside import LiteralConfig
 from .found import read_found
-from .values import check_values, dicts_in
+from .values import check_values, uses_mmpretrain
 
 DENSE = ('mmdet', 'mmseg')
 ALL = (*DENSE, 'mmpretrain')
@@ -31,11 +31,6 @@ FOLDER = 'MMEFFVIT_CONFIGS'  # variable of the environment with the folder of ou
 LITERAL = 'literal:'  # before a value that is a Python literal
 MAX_LINES = 3  # line numbers of a config in an error message
 READERS = ('_file2dict', '_parse_lazy_import')  # mmengine calls one of them for every file
-
-
-def is_config(target: str) -> bool:
-    """Whether a command-line target is a config (path or name) and not a backbone."""
-    return target.endswith('.py') or Path(target).is_file() or target in own_configs()
 
 
 def own_configs() -> dict[str, Path]:
@@ -272,8 +267,3 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
     if uses_mmpretrain(config.get('model')):
         require('mmpretrain')
     return scope
-
-
-def uses_mmpretrain(value: Any) -> bool:
-    """Whether a model, or a module in it, has a type of mmpretrain."""
-    return any(str(d.get('type')).startswith('mmpretrain.') for _, d in dicts_in(value))

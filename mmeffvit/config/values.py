@@ -77,3 +77,8 @@ def values_in(value: Any, place: str = '') -> Iterator[tuple[str, Any]]:
         inner = f'{place}.{name}' if place else name
         yield inner, item
         yield from values_in(item, inner)
+
+
+def uses_mmpretrain(value: Any) -> bool:
+    """Whether a model, or a module in it, has a type of mmpretrain."""
+    return any(str(d.get('type')).startswith('mmpretrain.') for _, d in dicts_in(value))

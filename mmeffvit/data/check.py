@@ -1,17 +1,15 @@
 """Comparison of annotations with their images, and with what training needs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from mmeffvit.utils.images import ImageFacts, Unreadable, inspect, inspect_header
-from mmeffvit.utils.messages import in_threads
 
 from . import faults
 from .faults import Fault
 from .formats.coco_file import MIN_SIDE, SLACK, is_number, within
 from .formats.label_maps import check_label_map
+from .index import ImageIndex
 from .records import DataSet, Object, Picture, Size, in_words
 
 ROUNDED = 0.51  # pixels that rounding adds
@@ -31,15 +29,16 @@ def check(data: DataSet, *, needs_masks: bool = False, crowds_are_objects: bool 
         if item.is_crowd:
             findings.add(faults.CROWD, item.where)
     is_large = findings.num_images > MANY
-    look = partial(look_at, inspect_header if is_large else inspect)
+    index = ImageIndex(data.root, inspect_header if is_large else inspect, findings.num_images)
     what = 'headers of images' if is_large else 'images'
     seen: set[int] = set()  # classes of label maps
     for split, pictures in data.splits.items():
-        facts = in_threads(look, [p.path for p in pictures], f'{split}: {what}')
+        facts = index.look_at([p.path for p in pictures], f'{split}: {what}')
         pairs = list(zip(pictures, facts, strict=True))
         data.splits[split] = [
             p for p, found in pairs if check_picture(p, found, data, needs_masks, seen)
         ]
+    index.write()
     check_overlap(data)
     check_counts(data, seen)
 
@@ -54,13 +53,6 @@ def check_counts(data: DataSet, seen: set[int]) -> None:
             data.findings.add(faults.CLASS_EMPTY, repr(name))
         elif not data.has_label_maps and counts[label] < FEW:
             data.findings.add(faults.CLASS_FEW, f'{name!r}: {counts[label]}')
-
-
-def look_at(inspect: Callable[[Path], ImageFacts], path: Path) -> ImageFacts | Unreadable:
-    try:
-        return inspect(path)
-    except Unreadable as fault:
-        return fault
 
 
 def check_picture(
@@ -132,14 +124,13 @@ def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> 
     left, top, width, height = item.box
     image = dict(height=size[0], width=size[1])
     corners = (left, top, left + width, top + height)
-    shown = ', '.join(f'{value:.1f}' for value in corners)
-    where = f'{item.where}: {shown} in {in_words(size)} pixels'
     fault = object_fault(item, corners, image, needs_masks)
+    if fault or not within(corners, image, ROUNDED):
+        shown = ', '.join(f'{value:.1f}' for value in corners)
+        where = f'{item.where}: {shown} in {in_words(size)} pixels'
+        data.findings.add(fault or faults.BOX_CLIPPED, where)
     if fault:
-        data.findings.add(fault, where)
         return fault
-    if not within(corners, image, ROUNDED):
-        data.findings.add(faults.BOX_CLIPPED, where)
     left, right = (min(max(value, 0.0), float(size[1])) for value in corners[0::2])
     top, bottom = (min(max(value, 0.0), float(size[0])) for value in corners[1::2])
     item.box = (left, top, right - left, bottom - top)

@@ -71,6 +71,9 @@ NEAREST = {  # by suffix
     'images': 'images with label maps of the same names, or a folder of images per class',
 }
 SHOWN_KINDS = 4
+TEXTS = ('.xml', '.json', '.txt', '.csv')
+ABOUT = ('readme', 'license', 'licence', 'attribution', 'requirements')  # no annotations
+UNREAD = ('.mat', '.gif', '.npy', '.npz', '.tfrecord', '.record', '.jsonl', '.odgt', '.parquet')
 
 
 @dataclass(frozen=True)
@@ -155,28 +158,36 @@ def refusal(tree: Tree, path: Path, format: str | None) -> Iterator[str]:
     near = [text for kind, text in NEAREST.items() if suffixes[kind]]
     if near:
         yield f'  nearest: {"; ".join(near)}'
-    if suffixes['images'] and any(suffixes[kind] for kind in ('.txt', '.xml', '.json', '.csv')):
+    if unread := [kind for kind in UNREAD if suffixes[kind]]:
         yield (
-            f'  {unknown_file(tree)} may hold annotations in an unknown format: export them in one '
-            'of these, see docs/datasets.md'
+            f'  {listed(unread)} are not read: convert label maps to PNG, and annotations to one '
+            'of these formats'
         )
-    elif suffixes['images']:
+    if suffixes['images'] and (unknown := unknown_file(tree)):
+        yield (
+            f'  {unknown} may hold annotations in an unknown format: export them in one of these, '
+            'see docs/data.md'
+        )
+    elif suffixes['images'] and not unread:
         yield (
             '  if folders hold images and label maps, give --images DIR --masks DIR; see '
-            'docs/datasets.md'
+            'docs/data.md'
         )
 
 
 def described(tree: Tree, suffixes: Counter[str]) -> Iterator[tuple[str, int]]:
     """Every kind of file and its number, text files with what a line of them has."""
     for kind, number in suffixes.most_common():
-        first = next((p for p in tree.of('.txt') if tree.head(p).strip()), None)
-        yield (f'.txt {line_of(tree, first)}' if kind == '.txt' and first else kind), number
+        first = unknown_file(tree, kind) if kind in ('.txt', '.csv') else None
+        yield (f'{kind} {line_of(tree, first)}' if first else kind), number
 
 
 def line_of(tree: Tree, path: Path) -> str:
-    """What a line of a text file has, in words."""
-    words = tree.head(path).strip().split(b'\n')[0][:400].decode(errors='replace').split()
+    """What a line of a text file has, or a table's columns, in words."""
+    line = tree.head(path).strip().split(b'\n')[0][:400].decode(errors='replace')
+    if path.suffix.lower() == '.csv':
+        return f'with the columns {listed(line.strip().split(","), 8)}'
+    words = line.replace(',', ' ').split()
     integers = sum(word.lstrip('-').isdecimal() for word in words)
     if integers == len(words):
         return f'of {counted(integers, "integer")} a line'
@@ -186,8 +197,9 @@ def line_of(tree: Tree, path: Path) -> str:
     return f'of {counted(len(words), "word")} a line'
 
 
-def unknown_file(tree: Tree) -> Path:
+def unknown_file(tree: Tree, *suffixes: str) -> Path | None:
     """A file that may hold annotations, one named as an image first."""
     stems = {path.stem for path in tree.images}
-    paths = [tree.given] if tree.given else tree.of('.xml', '.json', '.txt', '.csv')
-    return next((path for path in paths if path.stem in stems), paths[0])
+    paths = [tree.given] if tree.given else tree.of(*(suffixes or TEXTS))
+    paths = [p for p in paths if not p.name.lower().startswith(ABOUT) and tree.head(p).strip()]
+    return next((path for path in paths if path.stem in stems), paths[0] if paths else None)

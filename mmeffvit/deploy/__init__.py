@@ -3,21 +3,19 @@
 The predictor also runs where torch is not installed.
 """
 
-from importlib.util import find_spec
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .fusion import fuse
     from .runtime.predictor import ExportedPredictor
 
-if find_spec('torch'):
-    from .fuse import fuse
+LAZY = {'ExportedPredictor': '.runtime.predictor', 'fuse': '.fusion'}  # they need OpenCV, torch
 
 __all__ = ['ExportedPredictor', 'fuse']
 
 
 def __getattr__(name: str) -> Any:
-    if name == 'ExportedPredictor':
-        from .runtime.predictor import ExportedPredictor  # late, since it needs OpenCV
-
-        return ExportedPredictor
+    if name in LAZY:
+        return getattr(import_module(LAZY[name], __name__), name)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -1,5 +1,6 @@
 """Draw predictions into an image, with OpenCV and Pillow only."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -15,6 +16,13 @@ from .results import ClassScores, Detections, LabelMap, Result, name_of
 
 OPACITY = 0.5  # of masks and label maps over the image
 SIDE, LINES = 256, 3  # minimum size of an image with class names in pixels, and their number
+MAX_NAMED = 8  # objects with a name each
+THIN = 16  # times the width of its line is a box, or more
+# colors of Okabe and Ito, then darker and lighter ones of Paul Tol: color-blind readers tell them
+SAFE = (
+    (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0),
+    (204, 121, 167), (51, 34, 136), (136, 34, 85), (153, 153, 51), (221, 221, 221), (17, 119, 51),
+)  # fmt: skip
 MIN_COLORS = 256  # of a random palette: labels without a name have a color too
 FONT = 'mpl-data/fonts/ttf/DejaVuSans.ttf'  # of matplotlib; Pillow's own has ASCII only
 
@@ -30,21 +38,50 @@ def draw(image: NDArray, result: Result, palette: NDArray, score_thr: float = 0.
     return draw_detections(canvas, result.above(score_thr), palette)
 
 
-def draw_detections(canvas: NDArray, found: Detections, palette: NDArray) -> NDArray:
-    """Draw boxes, names, scores and masks, the best on top: (H, W, 3) uint8 BGR -> the same."""
+def draw_detections(
+    canvas: NDArray,
+    found: Detections,
+    palette: NDArray,
+    crossed: NDArray | None = None,
+    *,
+    with_names: bool = True,
+) -> NDArray:
+    """Draw boxes, names, scores and masks, the best on top: (H, W, 3) uint8 BGR -> the same.
+
+    Many objects have a legend in the place of names. Those where ``crossed``, (N,) bool, is true
+    are crossed out.
+    """
     colors = palette[found.labels % len(palette)]  # RGB
     line = max(round(max(canvas.shape[:2]) / 400), 1)
-    order = range(len(found))[::-1]
-    for i in order:
+    for i in reversed(range(len(found))):
+        color = colors[i][::-1].tolist()
         if found.masks is not None:
             inside = found.masks[i]
             mixed = canvas[inside] * (1 - OPACITY) + colors[i][::-1] * OPACITY
             canvas[inside] = mixed.astype(np.uint8)
         left, top, right, bottom = (round(float(value)) for value in found.boxes[i])
-        cv2.rectangle(canvas, (left, top), (right, bottom), colors[i][::-1].tolist(), line)
-    names = found.names
-    texts = [(f'{names[i]} {found.scores[i]:.2f}', found.boxes[i], colors[i]) for i in order]
-    return write(canvas, texts, max(11 * line, 12), above=True)
+        width = max(min(line, min(right - left, bottom - top) // THIN), 1)
+        cv2.rectangle(canvas, (left, top), (right, bottom), color, width)
+        if crossed is not None and crossed[i]:
+            cv2.line(canvas, (left, top), (right, bottom), color, 1, cv2.LINE_AA)
+            cv2.line(canvas, (left, bottom), (right, top), color, 1, cv2.LINE_AA)
+    if not with_names:
+        return canvas
+    height = max(11 * line, 12)
+    if len(found) > MAX_NAMED:
+        counts = sorted(Counter(found.labels.tolist()).items())
+        lines = [
+            (f'{name_of(label, found.classes)}: {count}', palette[label % len(palette)])
+            for label, count in counts
+        ]
+        return write_lines(canvas, lines, height)
+    texts = [
+        (f'{name} {score:.2f}', box, color)
+        for name, score, box, color in zip(
+            found.names, found.scores, found.boxes, colors, strict=True
+        )
+    ]
+    return write(canvas, texts, height)
 
 
 def draw_classes(
@@ -53,33 +90,57 @@ def draw_classes(
     """Write the best classes and their scores into the corner of an image, enlarged if small."""
     factor = -(-SIDE // max(canvas.shape[:2]))
     size = (canvas.shape[1] * factor, canvas.shape[0] * factor)
-    height = max(round(max(size) / 400) * 11, 12)
-    texts = []
-    for line, label in enumerate(found.above(score_thr, LINES)):
-        text = f'{name_of(label, found.classes)} {found.scores[label]:.2f}'
-        texts.append((text, (0, line * round(1.4 * height)), palette[label % len(palette)]))
-    return write(cv2.resize(canvas, size), texts, height, above=False)
+    lines = [
+        (
+            f'{name_of(label, found.classes)} {found.scores[label]:.2f}',
+            palette[label % len(palette)],
+        )
+        for label in found.above(score_thr, LINES)
+    ]
+    return write_lines(cv2.resize(canvas, size), lines, max(round(max(size) / 400) * 11, 12))
 
 
-def write(
-    canvas: NDArray, texts: Iterable[tuple[str, Any, NDArray]], height: int, *, above: bool
-) -> NDArray:
-    """Write texts with their corners and colors into an image: (H, W, 3) uint8 BGR -> the same.
+def write_lines(canvas: NDArray, lines: Sequence[tuple[str, NDArray]], height: int) -> NDArray:
+    """Write texts with their colors below each other into the left upper corner of an image."""
+    places = [(0, round(1.4 * height * line)) for line in range(len(lines))]
+    texts = [
+        (text, (x, y, x, y), color) for (text, color), (x, y) in zip(lines, places, strict=True)
+    ]
+    return write(canvas, texts, height)
 
-    Each is above its corner if there is space, or below it, on a background of its color.
+
+def write(canvas: NDArray, texts: Iterable[tuple[str, Any, NDArray]], height: int) -> NDArray:
+    """Write texts at their boxes, on their colors: (H, W, 3) uint8 BGR -> the same.
+
+    Each is at an edge of its box where it is in the image and covers no other; one without such a
+    place is left out.
     """
     image = Image.fromarray(np.ascontiguousarray(canvas[..., ::-1]))
     pen, font = ImageDraw.Draw(image), load_font(height)
-    for text, corner, color in texts:
-        _, _, width, height = (int(value) + 2 for value in pen.textbbox((0, 0), text, font=font))
-        left = min(max(round(float(corner[0])), 0), max(image.width - width, 0))
-        top = round(float(corner[1]))
-        top = top - height if above and top >= height else top
-        fill = tuple(color.tolist())
-        pen.rectangle((left, top, left + width, top + height), fill=fill)
-        ink = (0, 0, 0) if sum(fill) > 382 else (255, 255, 255)
-        pen.text((left + 1, top), text, fill=ink, font=font)
+    taken: list[tuple[int, int, int, int]] = []
+    for text, box, color in texts:
+        while pen.textlength(text, font=font) + 2 > image.width and len(text) > 1:
+            text = f'{text[:-2]}\N{HORIZONTAL ELLIPSIS}'
+        _, _, width, tall = (int(value) + 2 for value in pen.textbbox((0, 0), text, font=font))
+        x, top, _, bottom = (round(float(value)) for value in box)
+        x = min(max(x, 0), max(image.width - width, 0))
+        for y in (top - tall, top, bottom, bottom - tall):
+            place = (x, y, x + width, y + tall)
+            if 0 <= y <= max(image.height - tall, 0) and not any(meet(place, one) for one in taken):
+                taken.append(place)
+                fill = tuple(color.tolist())
+                pen.rectangle(place, fill=fill)
+                ink = (0, 0, 0) if sum(fill) > 382 else (255, 255, 255)
+                pen.text((x + 1, y), text, fill=ink, font=font)
+                break
     return np.ascontiguousarray(np.asarray(image)[..., ::-1])
+
+
+def meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether two boxes have pixels in common."""
+    return (
+        one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    )  # fmt: skip
 
 
 @cache
@@ -90,9 +151,32 @@ def load_font(size: int) -> Any:
     return ImageFont.truetype(path, size) if path.is_file() else ImageFont.load_default(size)
 
 
-def make_palette(colors: Sequence[Sequence[int]] | str | None, num_classes: int) -> NDArray:
-    """Colors as (N, 3) uint8 RGB; random ones if there are none, or only the name of a palette."""
-    if colors and not isinstance(colors, str):
+def make_palette(
+    colors: Sequence[Sequence[int]] | str | None,
+    num_classes: int,
+    background: NDArray | None = None,
+) -> NDArray:
+    """Colors as (N, 3) uint8 RGB.
+
+    Args:
+        colors: Those of a dataset, which are not used if they are for other classes: datasets in
+            COCO format have COCO's, whatever their classes are. Nor is the name of a palette.
+        num_classes: The number of classes.
+        background: The mean color of the images, (3,) RGB, from which the first colors differ most.
+    """
+    if colors and not isinstance(colors, str) and len(colors) == num_classes:
         return np.array(colors, dtype=np.uint8).reshape(-1, 3)
     size = (max(num_classes, MIN_COLORS), 3)
-    return np.random.default_rng(0).integers(32, 256, size).astype(np.uint8)
+    palette = np.random.default_rng(0).integers(32, 256, size).astype(np.uint8)
+    palette[: len(SAFE)] = SAFE
+    if background is not None:
+        lab = cv2.cvtColor(np.float32([[*SAFE, background]]) / 255, cv2.COLOR_RGB2LAB)[0]
+        far = np.linalg.norm(lab[:, None] - lab[None], axis=2)  # between two colors
+        far[:, -1] /= 2  # from the images, more than from each other
+        order = [len(SAFE)]
+        for _ in SAFE:
+            nearest = far[:, order].min(axis=1)
+            nearest[order] = -1.0
+            order.append(int(nearest.argmax()))
+        palette[: len(SAFE)] = np.array(SAFE)[order[1:]]
+    return palette

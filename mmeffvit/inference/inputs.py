@@ -30,7 +30,7 @@ Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name
 
 
 @dataclass(frozen=True)
-class Source:
+class Media:
     """One image or video.
 
     Args:
@@ -62,7 +62,7 @@ class Inputs:
         others: Number of other files in folders, by suffix.
     """
 
-    sources: list[Source] = field(default_factory=list)
+    sources: list[Media] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     others: Counter[str] = field(default_factory=Counter)
 
@@ -177,7 +177,7 @@ def result_names(
     return list(results)
 
 
-def make_sources(found: Sequence[Found]) -> list[Source]:
+def make_sources(found: Sequence[Found]) -> list[Media]:
     names = [name for _, name, _ in found]
     videos = [name.suffix.lower() in VIDEOS for name in names]
     suffixes = ['.mp4' if video else '.png' for video in videos]
@@ -190,7 +190,7 @@ def make_sources(found: Sequence[Found]) -> list[Source]:
     pictures = result_names(names, pictures, suffixes)
     labels = result_names(names, labels, ['' if video else '.png' for video in videos])
     return [
-        Source(path, name, picture, label, image)
+        Media(path, name, picture, label, image)
         for (path, name, image), picture, label in zip(found, pictures, labels, strict=True)
     ]
 
@@ -218,7 +218,7 @@ class Frame:
         rate: Frames per second of the video.
     """
 
-    source: Source
+    source: Media
     number: int | None
     image: NDArray
     rate: float = 0.0
@@ -237,7 +237,7 @@ class Frame:
 
 
 def read_frames(
-    sources: Iterable[Source],
+    sources: Iterable[Media],
     read_image: Callable[[Path], NDArray],
     report: Callable[[str], None],
 ) -> Iterator[Frame]:
@@ -257,7 +257,7 @@ def read_frames(
             report(escape(str(error)))
 
 
-def read_video(source: Source) -> Iterator[Frame]:
+def read_video(source: Media) -> Iterator[Frame]:
     """The frames of a video.
 
     Raises:
@@ -289,7 +289,7 @@ def read_video(source: Source) -> Iterator[Frame]:
         )
 
 
-def count_frames(sources: Iterable[Source]) -> int:
+def count_frames(sources: Iterable[Media]) -> int:
     """Number of images and frames according to the files, for a progress bar."""
     total = 0
     for source in sources:

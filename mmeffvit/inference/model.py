@@ -1,7 +1,7 @@
 """Trained models of mmdet, mmseg and mmpretrain with their test pipelines."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,28 +13,22 @@ from mmengine.structures import BaseDataElement
 from torch import nn
 
 from mmeffvit.config.datasets import image_pipeline
-from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import open_checked
 from mmeffvit.utils.text import first_line
-from mmeffvit.zoo.opener import OpenModel, find_source
+from mmeffvit.zoo.models import OpenModel
+from mmeffvit.zoo.source import Source
 
 LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 
 
-def load_model(
-    config_path: str,
-    checkpoint: str | None,
-    device: str = 'auto',
-    cfg_options: Mapping[str, Any] | None = None,
-) -> OpenModel:
-    """Build the model of a config, in eval mode; see :class:`.predictor.Predictor`."""
-    source = find_source(config_path, cfg_options, ALL)
+def load_model(source: Source, checkpoint: str | None, device: str = 'auto') -> OpenModel:
+    """Build the model of a source, in eval mode; see :class:`.predictor.Predictor`."""
     target = resolve_device(device)
     opened = open_checked(source, source.open_weights(checkpoint))
     if not opened.dataset_meta.get('classes'):
         raise UserError(
-            f'neither {opened.checkpoint} nor {config_path} has the class names of the model'
+            f'neither {opened.checkpoint} nor {source.target} has the class names of the model'
         )
     opened.model.to(target).eval()
     return opened

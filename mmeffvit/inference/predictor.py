@@ -170,17 +170,14 @@ class Predictor(BasePredictor):
         device: str = 'auto',
         cfg_options: Mapping[str, Any] | None = None,
     ) -> None:
-        from mmeffvit.zoo.opener import is_exported  # exported files run without torch
+        # exported files run without torch
+        from mmeffvit.config.load import ALL
+        from mmeffvit.zoo.source import find_source
 
         from .model import inference_pipeline, load_model
 
-        if is_exported(str(config)):
-            raise UserError(
-                f'{config} is an exported file: open it with ExportedPredictor, or with `mmeffvit '
-                'predict`, `quantize`, `web` or `profile`'
-            )
         given = None if checkpoint is None else str(checkpoint)
-        loaded = load_model(str(config), given, device, cfg_options)
+        loaded = load_model(find_source(str(config), cfg_options, ALL), given, device)
         self.model, self.config, self.checkpoint = loaded.model, loaded.config, loaded.checkpoint
         self.dataset, self.meta = loaded.dataset, loaded.dataset_meta
         self.loader, self.pipeline = inference_pipeline(self.config)

@@ -21,7 +21,7 @@ from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
 
 from .coco_ids import CocoIds
-from .inputs import Frame, Source, read_frames
+from .inputs import Frame, Media, read_frames
 from .predictor import BasePredictor, predict_frames
 from .results import Detections, LabelMap, Result
 from .writers import Writer, coco_results
@@ -147,7 +147,7 @@ def predicted_rows(
     for start in progress(starts, 'teacher', len(starts)):
         shard = folder / f'{start:06d}.json'
         if not shard.is_file():
-            sources = [Source(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
+            sources = [Media(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
             collector = Collector(folder, images, start + 1, keep_masks)
             frames = read_frames(
                 sources, predictor.read, lambda text: logger.warning(f'skipped: {text}')

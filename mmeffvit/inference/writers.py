@@ -16,7 +16,7 @@ from mmeffvit.utils.files import check_output, partial_folder, publish
 from mmeffvit.utils.images import write_image, write_labels
 
 from .coco_ids import CocoIds
-from .inputs import Frame, Source
+from .inputs import Frame, Media
 from .results import ClassScores, Detections, LabelMap, Result, name_of
 
 BEST = 5  # classes of an image
@@ -200,7 +200,7 @@ class PictureWriter(Writer):
 
 
 def check_outputs(
-    sources: Iterable[Source], *, pictures: Path | None = None, labels: Path | None = None
+    sources: Iterable[Media], *, pictures: Path | None = None, labels: Path | None = None
 ) -> None:
     """Check in advance that all results, in the two folders, have different files.
 

@@ -1,9 +1,9 @@
 """The base class of all backbones: declared attributes, outputs and frozen stages."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -33,21 +33,24 @@ def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) ->
     """Return the sizes of the variant ``arch``, or the given ones.
 
     Args:
-        arch: A name in ``variants``, or a dict with all fields of its rows.
+        arch: A name in ``variants``; a dict of one as ``type`` and of changed fields; or a dict
+            with all fields of a row.
         variants: The variant table of a family.
 
     Raises:
         ValueError: If the name is unknown, or a field is unknown or missing.
     """
-    row_type = type(next(iter(variants.values())))
-    if isinstance(arch, str):
-        if arch not in variants:
-            raise ValueError(f'arch is {arch!r}; choose one of {", ".join(map(repr, variants))}')
-        return variants[arch]
-    fields = set(row_type.__dataclass_fields__)
-    if not isinstance(arch, Mapping) or set(arch) != fields:
+    given = dict(type=arch) if isinstance(arch, str) else arch
+    fields = set(next(iter(variants.values())).__dataclass_fields__)
+    if not isinstance(given, Mapping) or not (set(given) == fields or 'type' in given):
         raise ValueError(f'arch is {arch!r}; give a name or a dict with exactly {sorted(fields)}')
-    return row_type(**{name: _frozen(value) for name, value in arch.items()})
+    own = {name: _frozen(value) for name, value in given.items()}
+    name = own.pop('type', next(iter(variants)))
+    if name not in variants:
+        raise ValueError(f'arch is {name!r}; choose one of {", ".join(map(repr, variants))}')
+    if not set(own) <= fields:
+        raise ValueError(f'arch is {arch!r}; change only {sorted(fields)}')
+    return replace(variants[name], **own)
 
 
 def _frozen(value: Any) -> Any:
@@ -79,12 +82,12 @@ class Sampling:
 
     Args:
         stride: Stride of the downsampling: 1 where the stage is dilated instead.
-        entry: Dilation of the downsampling, which the previous stage has.
+        downsample_dilation: Dilation of the downsampling, which the previous stage has.
         dilation: Dilation of the blocks.
     """
 
     stride: int
-    entry: int = 1
+    downsample_dilation: int = 1
     dilation: int = 1
 
 
@@ -253,6 +256,7 @@ class Backbone(BaseModule):
         channels: Channels of the returned maps.
         strides: Strides of the returned maps.
         variants: The variant table of the family, by ``arch``.
+        attentions: The names that `attention` takes.
         feature_info: Channels, stride and module name of every returned map under timm's keys
             `num_chs`, `reduction` and `module`; ``get_submodule`` returns the module, and a forward
             hook on it sees the map.
@@ -265,6 +269,7 @@ class Backbone(BaseModule):
     """
 
     variants: Mapping[str, Any] = {}
+    attentions: Collection[str] = ()
     layouts: tuple[Layout, ...] = ()
     unused = '(?!)'  # matches nothing
     input_mean: tuple[float, float, float] = (123.675, 116.28, 103.53)

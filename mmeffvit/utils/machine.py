@@ -1,5 +1,6 @@
 """CPU features, reported and tested, and memory of the machine."""
 
+import ctypes
 import json
 import os
 import platform
@@ -7,9 +8,11 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
+
+from mmeffvit.errors import UserError
 
 from .files import write_file
 
@@ -18,24 +21,14 @@ DOT_PRODUCTS = ('avx512_vnni', 'avx_vnni', 'avx_vnni_int8', 'asimddp')
 
 ISA = 'ONEDNN_MAX_CPU_ISA'  # read by the oneDNN of torch and of OpenVINO, at their first operator
 BELOW_AMX = 'AVX512_CORE_FP16'
-# A product in bf16, for which oneDNN uses AMX; the first installed one of these packages runs it.
-AMX_PROBES = {
-    'torch': """
+PROBE = """
 import torch
-with torch.autocast('cpu', torch.bfloat16):
+with torch.autocast('cpu', torch.bfloat16):  # oneDNN uses AMX for products in bf16
     torch.nn.Linear(64, 64)(torch.ones(64, 64))
-""",
-    'openvino': """
-import numpy, openvino
-from openvino import opset13
-x = opset13.parameter([64, 64], numpy.float32)
-product = opset13.matmul(x, numpy.ones((64, 64), numpy.float32), False, True)
-core = openvino.Core()
-core.compile_model(openvino.Model([product], [x]), 'CPU', {'INFERENCE_PRECISION_HINT': 'bf16'})(
-    [numpy.ones((64, 64), numpy.float32)]
-)
-""",
-}
+"""
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+MAX_INT, NEVER = 2**31 - 1, -1
 
 
 def avoid_trapping_amx() -> None:
@@ -44,42 +37,32 @@ def avoid_trapping_amx() -> None:
     Some virtual machines do. Sets ``ONEDNN_MAX_CPU_ISA`` for this process and its children, unless
     the user has set it.
     """
-    if not amx_is_safe():
+    if ISA not in os.environ and reports_amx() and not amx_works():
         os.environ[ISA] = BELOW_AMX
-
-
-def amx_is_safe() -> bool:
-    """Whether a product in bfloat16 runs: AMX works, is absent or is not used."""
-    return ISA in os.environ or not reports_amx() or amx_works()
 
 
 def reports_amx() -> bool:
     return 'amx_tile' in cpu_info().get('flags', '').split()
 
 
-def amx_works(memory: Path | None = None) -> bool:
+def amx_works() -> bool:
     """Whether AMX works, which a child process tests once per environment, CPU and kernel.
 
-    The results are in the file ``memory``, by default in the folder of the environment.
+    The results are in a file of the user's cache.
     """
-    memory = memory or Path(sys.prefix, 'mmeffvit-amx.json')
-    machine = f'{cpu_name()}, {platform.release()}'
+    cache = os.path.expanduser(os.environ.get('XDG_CACHE_HOME') or '~/.cache')
+    memory = Path(cache, 'mmeffvit', 'amx.json')
+    machine = f'{cpu_name()}, {platform.release()}, {sys.prefix}'
     try:
         known = json.loads(memory.read_text())
     except (OSError, ValueError):
         known = {}
-    probe = next((code for name, code in AMX_PROBES.items() if find_spec(name)), None)
-    if machine not in known and probe is not None:
-        known[machine] = not traps(probe)
-        if os.access(memory.parent, os.W_OK):  # otherwise the next command tests again
+    if machine not in known:
+        done = subprocess.run([sys.executable, '-c', PROBE], capture_output=True)
+        known[machine] = done.returncode != -signal.SIGILL
+        with suppress(OSError, UserError):  # the next command tests again
             write_file(memory, json.dumps(known))
-    return known.get(machine, True)
-
-
-def traps(code: str) -> bool:
-    """Whether a child process that runs the code ends by an illegal instruction."""
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True)
-    return done.returncode == -signal.SIGILL
+    return known[machine]
 
 
 @cache
@@ -103,6 +86,22 @@ def cpu_info() -> dict[str, str]:
 
 def cpu_name() -> str:
     return cpu_info().get('model name') or platform.processor() or platform.machine()
+
+
+def keep_freed_memory() -> bool:
+    """Have glibc keep freed memory for the next operators instead of returning it to the kernel.
+
+    It unmaps large feature maps after every use, and the page faults of mapping them again take a
+    fifth of a training step. Other allocators and settings of the user are left alone.
+
+    Returns:
+        Whether memory is kept.
+    """
+    is_set = any(name.startswith(('MALLOC_', 'GLIBC_TUNABLES')) for name in os.environ)
+    if is_set or 'alloc' in os.environ.get('LD_PRELOAD', '') or not platform.libc_ver()[1]:
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(M_MMAP_THRESHOLD, MAX_INT) and mallopt(M_TRIM_THRESHOLD, NEVER))
 
 
 def num_cores() -> int:

@@ -10,16 +10,22 @@ from .machine import num_cores
 T = TypeVar('T')
 R = TypeVar('R')
 logger = logging.getLogger('mmeffvit')
-console: list[tuple[TextIO, TextIO]] = []  # streams of messages while others are redirected
 
-# shows the steps of a job in place of a line each, on a terminal
-live: list[Callable[[str], None]] = []
+
+class Output:
+    """Where the messages of a command go; only one command runs at a time."""
+
+    streams: tuple[TextIO, TextIO] | None = None  # while those of the process are redirected
+    live: Callable[[str], None] | None = None  # shows steps in one line, on a terminal
+
+
+output = Output()
 
 
 def step(text: str) -> None:
     """Report a step of a job, which a terminal shows until the next one."""
-    if live:
-        live[-1](text)
+    if output.live is not None:
+        output.live(text)
     else:
         logger.info(text)
 
@@ -29,7 +35,7 @@ def progress(items: Iterable[T], description: str, total: int | None = None) -> 
     from rich.console import Console  # not where exported files run
     from rich.progress import track
 
-    if live:
+    if output.live is not None:
         return _steps(items, description)
     terminal = Console(stderr=True)
     return track(

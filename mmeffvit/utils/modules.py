@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+
+from .quiet import replaced
 
 T = TypeVar('T')
 
@@ -39,21 +41,6 @@ def matches(name: str, pattern: str) -> bool:
     parts = name.split('.')
     ends = range(1, len(parts) + 1)
     return any(fnmatchcase('.'.join(parts[i:j]), pattern) for j in ends for i in range(j))
-
-
-@contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute of a module or an instance, and restore it."""
-    is_own = name in vars(owner)
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if is_own:
-            setattr(owner, name, before)
-        else:
-            delattr(owner, name)
 
 
 @contextmanager

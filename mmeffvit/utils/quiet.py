@@ -1,4 +1,4 @@
-"""Suppress or redirect the output of other packages."""
+"""Suppress or redirect the output of other packages, and replace what they have."""
 
 import io
 import logging
@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from .files import own_file
-from .messages import console
+from .messages import output
 
 
 @contextmanager
@@ -49,9 +50,21 @@ def output_to(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = own_file(path).open('a', buffering=1, errors='backslashreplace')
     sys.stdout.flush()
-    console.append((sys.stdout, sys.stderr))
+    streams = output.streams or (sys.stdout, sys.stderr)
+    with replaced(output, 'streams', streams), redirect_stdout(file), redirect_stderr(file):
+        yield
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute of a module or an instance, and restore it."""
+    is_own = name in vars(owner)
+    before = getattr(owner, name)
+    setattr(owner, name, value)
     try:
-        with redirect_stdout(file), redirect_stderr(file):
-            yield
+        yield
     finally:
-        console.pop()
+        if is_own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)

@@ -21,7 +21,7 @@ from mmeffvit.utils.text import counted, listed
 
 from .identify import describe, naming, nearest_variant
 from .metafile import read_models
-from .opener import find_source
+from .source import find_source
 
 SUFFIXES = ('.safetensors', '.pth')
 

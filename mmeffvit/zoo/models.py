@@ -1,19 +1,83 @@
-"""Models by name: backbones, detectors and segmentors, with or without released weights."""
+"""Models by name or of a source, with or without weights."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.registry import DefaultScope
 from torch import nn
 
-from mmeffvit.config.load import ALL
+from mmeffvit.config.build import build_model, own_model_config, silenced
+from mmeffvit.config.datasets import build_unread, eval_dataset
+from mmeffvit.config.load import ALL, open_config
 from mmeffvit.errors import UserError
 from mmeffvit.models import families
-from mmeffvit.models.checkpoints import Checkpoint
+from mmeffvit.models.backbone import log_report
+from mmeffvit.models.checkpoints import Checkpoint, load_into
 
-from .hub import config_of_saved, holds_model, read_folder
+from .identify import naming
 from .metafile import Model, find_model
-from .opener import OpenModel, Source, find_source, is_folder, open_model
+from .saved import open_saved, read_saved
+from .source import Kind, Source, classify, find_source
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model of mmdet, mmseg or mmpretrain with its weights."""
+
+    model: nn.Module  # in training mode
+    config: Config
+    checkpoint: Checkpoint | None  # None for initial weights
+    dataset: BaseDataset | None  # of the test, not loaded
+
+    @property
+    def dataset_meta(self) -> dict[str, Any]:
+        """Classes and palette of the checkpoint, else of the data."""
+        saved = self.checkpoint.dataset_meta if self.checkpoint else {}
+        return {**(getattr(self.dataset, 'metainfo', None) or {}), **saved}
+
+
+def build_source(source: Source) -> OpenModel:
+    """The model of a source, whose weights are not loaded or initialized yet, and its test data.
+
+    Raises:
+        UserError: If it cannot be built.
+    """
+    config = source.config
+    with DefaultScope.overwrite_default_scope(config.default_scope), silenced():
+        settings = eval_dataset(config)
+        dataset = build_unread(settings) if settings else None
+        model = build_model(own_model_config(config))
+    return OpenModel(model, config, None, dataset)
+
+
+def open_model(
+    source: Source, checkpoint: Checkpoint | None, *, new_classes: bool = False
+) -> OpenModel:
+    """Build the model of a source and load a checkpoint; the default scope is unchanged.
+
+    Args:
+        source: See :func:`.source.find_source`.
+        checkpoint: See :meth:`Source.open_weights`; None leaves the initial weights.
+        new_classes: Randomly initialize layers for another number of classes.
+
+    Raises:
+        UserError: If the model cannot be built.
+        CheckpointError: If the weights do not fit.
+    """
+    opened = build_source(source)
+    with DefaultScope.overwrite_default_scope(source.config.default_scope):
+        if checkpoint is None:
+            with silenced():
+                opened.model.init_weights()
+        else:
+            with naming():
+                report = load_into(opened.model, checkpoint, new_classes=new_classes)
+            log_report(report)
+    return replace(opened, checkpoint=checkpoint)
 
 
 def get_model(
@@ -45,10 +109,11 @@ def get_model(
         mmeffvit.models.checkpoints.CheckpointError: If the weights cannot be found or read, or do
             not fit.
     """
-    if is_folder(name):
+    kind = classify(name)
+    if kind in OWN:
         if pretrained or cfg_options or options:
             raise UserError(f'{name} has its own weights and settings: give it alone')
-        return get_saved(name)
+        return OWN[kind](name)
     model = find_model(name)
     if model.config is None:
         if cfg_options is not None:
@@ -58,7 +123,7 @@ def get_model(
         raise UserError(
             f'{name} takes no argument {", ".join(options)}: give cfg_options with dotted keys'
         )
-    source = find_source(name, cfg_options, ALL)
+    source = Source(name, open_config(model.config, cfg_options, ALL))
     checkpoint = None
     if pretrained:
         checkpoint = source.open_weights(None if pretrained is True else pretrained)
@@ -84,15 +149,18 @@ def get_backbone(
 
 
 def get_saved(name: str) -> nn.Module:
-    """The model of a folder of :func:`mmeffvit.save_pretrained`, of transformers, or of a run."""
-    if holds_model(name):
-        content, weights = read_folder(name)
-        known = find_model(content['name'])
-        if known.config is None:
-            return get_backbone(known, weights, content.get('arguments') or {})
-        source = Source(name, config_of_saved(name, content, scopes=ALL), saved=weights)
-    else:
-        source = find_source(name, scopes=ALL)
+    """The model of a folder of :func:`mmeffvit.save_pretrained`, or of transformers."""
+    content, weights = read_saved(name)
+    known = find_model(content['name'])
+    if known.config is None:
+        return get_backbone(known, weights, content.get('arguments') or {})
+    source = Source(name, open_saved(name, content, scopes=ALL), weights)
+    return with_config(open_model(source, source.own))
+
+
+def get_trained(name: str) -> nn.Module:
+    """The model of a run."""
+    source = find_source(name, scopes=ALL)
     return with_config(open_model(source, source.own))
 
 
@@ -102,3 +170,7 @@ def with_config(opened: OpenModel) -> nn.Module:
     model.cfg = opened.config
     model.dataset_meta = dict(dataset.metainfo) if dataset is not None else {}
     return model
+
+
+# kinds with weights and settings of their own; a folder of neither is rejected
+OWN = {Kind.SAVED: get_saved, Kind.RUN: get_trained, Kind.FOLDER: get_trained}

@@ -67,14 +67,13 @@ def is_saved_config(path: Path) -> bool:
     return 'model' in (dumped_values(text) or {})
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a run has saved its config and a checkpoint in a folder."""
-    return any(folder.glob('*.pth')) and bool(saved_configs(folder))
+def work_dir_in(folder: Path) -> Path | None:
+    """The work dir of a run, which has saved its config and a checkpoint in it.
 
-
-def find_run(folder: Path) -> Path | None:
-    """The work dir of a run: the folder, or ``run/`` in one of `mmeffvit train DATA`."""
-    return next((each for each in (folder, folder / 'run') if is_run(each)), None)
+    It is the folder, or ``run/`` in one of `mmeffvit train DATA`.
+    """
+    places = (folder, folder / 'run')
+    return next((each for each in places if any(each.glob('*.pth')) and saved_configs(each)), None)
 
 
 def config_of(work_dir: Path) -> Path:

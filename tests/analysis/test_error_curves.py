@@ -10,7 +10,6 @@ from matplotlib.colors import to_rgb
 from mmeffvit.analysis.coco_errors import CURVES, SIZES, ErrorAnalysis
 from mmeffvit.analysis.error_curves import COLORS, analyze, draw_curves
 from mmeffvit.data.shapes import CLASSES
-from tests.conftest import run_command_here
 
 
 def colors_in(path) -> set[tuple[int, ...]]:
@@ -61,13 +60,3 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path):
         assert list(names.values()) == list(CLASSES)
         pictures = {file.name for file in (folder / 'classes').glob('*.png')}
         assert pictures == set(names)
-
-
-@pytest.mark.slow
-def test_invalid_arguments_of_the_tool_are_reported(results, tmp_path):
-    path, _ = results
-    run = run_command_here(
-        'analyze', 'errors', path, '--out-dir', tmp_path / 'out', '--ann', 'no.json'
-    )
-    assert run.returncode == 2
-    assert "error: 'no.json' does not exist" in run.stdout

@@ -10,7 +10,6 @@ from benchmarks import (
     mixers,
     operators,
     process,
-    step,
     throughput,
     units,
 )
@@ -82,9 +81,10 @@ def test_memory_is_that_of_a_process_of_its_own():
         process.measure('shvit_s9', 1, QUICK)
 
 
-def test_compared_layers_are_timed_with_their_memory_and_operators():
-    row = mixers.measure('SHViT', mixers.GROUPS['SHViT'], 4, QUICK)
-    names = set(mixers.GROUPS['SHViT'])
+@pytest.mark.parametrize('group', mixers.GROUPS)
+def test_compared_layers_are_timed_with_their_memory_and_operators(group):
+    row = mixers.measure(group, mixers.GROUPS[group], 4, QUICK)
+    names = set(mixers.GROUPS[group])
     assert set(row['seconds']) == set(row['bytes']) == set(row['operators']) == names
     assert all(peak > 0 for peak in row['bytes'].values())
     for shares in row['operators'].values():
@@ -95,9 +95,17 @@ def test_compared_layers_are_timed_with_their_memory_and_operators():
 
 
 def test_every_token_mixer_is_timed_for_each_head_dimension():
-    row = mixers.measure(mixers.SWEEP, mixers.mixers(16), 4, QUICK, 16)
+    row = mixers.measure(mixers.SWEEP, mixers.mixers(head_channels=16), 4, QUICK, 16)
     assert set(row['seconds']) == set(MIXERS) - {'hydra'}  # whose heads have one channel
     assert '16 channels in a head' in '\n'.join(mixers.render({'row': row}))
+
+
+def test_mixers_of_other_papers_are_timed_with_the_heads_that_they_replace():
+    built = {name: build() for name, build in mixers.GROUPS[mixers.MIXED].items()}
+    assert set(built) == set(MIXERS)
+    others = ('token_softmax', 'castling', 'eva', 'flow')
+    widths = {name: built[name].head_channels for name in (*others, 'mobile')}
+    assert widths == dict.fromkeys(others, mixers.WIDTH // mixers.HEADS) | dict(mobile=4)
 
 
 def test_layers_that_need_too_much_memory_are_skipped_with_a_reason():
@@ -115,19 +123,6 @@ def test_the_exponent_of_noisy_times_is_the_least_squares_slope():
     rows = {str(n): dict(tokens=n, seconds={name: [t]}) for n, t in times.items()}
     assert attention.exponents(rows) == {name: (pytest.approx(0.5), 4)}
     assert attention.exponents({'1': rows['1']}) == {}
-
-
-@pytest.mark.slow
-def test_the_parts_of_a_step_of_both_kinds_add_up_to_it(tmp_path):
-    row = step.measure('ssdlite_mobilevitv2_100', 96, QUICK)
-    for kind in step.KINDS:
-        parts = dict(row['parts'][kind])
-        assert parts.pop('step') == pytest.approx(sum(parts.values()), rel=0.2)  # medians of two
-        assert all(parts[part] > 0 for part in ('forward', 'backward', 'optimizer', 'EMA'))
-        assert 0 < step.overhead(row, kind) < 1
-    assert row['losses']['ours'] == pytest.approx(row['losses']['stock'], rel=1e-2)
-    step.draw({'ssdlite': row}, tmp_path)
-    assert (tmp_path / step.PLOT).stat().st_size > 10_000
 
 
 def test_operators_of_no_group_are_counted_as_others():

@@ -6,7 +6,7 @@ from torch import nn
 from benchmarks import phones
 from benchmarks.phones import DETECTORS, YOLOXGraph
 
-LIGHT, PICODET = 'light, SHViT-S1, 320', 'PicoDet-S, 320'
+LIGHT, PICODET = 'GFLite, SHViT-S1, 320', 'PicoDet-S, 320'
 ROWS = {
     'ONNX Runtime': dict(
         seconds={LIGHT: [0.01], PICODET: [0.008]}, failed={'D-FINE-N, 640': 'why'}, absent=[]

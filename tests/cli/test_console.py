@@ -19,7 +19,6 @@ from torch.utils.data import Dataset
 from mmeffvit import get_model
 from mmeffvit.cli.console import RATED, RunConsole, summary, working
 from mmeffvit.utils.messages import progress, step
-from mmeffvit.utils.text import duration
 from tests.conftest import run_command_here
 
 EPOCH = re.compile(r'^epoch \d/3  loss \S+  \S+ images/s  box AP \S+ \(best \S+\)', re.MULTILINE)
@@ -187,11 +186,6 @@ def test_the_summary_names_what_papers_report_else_all():
     assert summary({'coco/bbox_mAP': 0.412, 'coco/bbox_mAP_50': 0.6}, 'm') == 'm: box AP 41.2 %'
     assert summary({'pascal/mAP': 0.5}, 'm') == 'm: pascal/mAP 0.5'
     assert summary({}, 'm') == 'm: no metrics: nothing was detected'
-
-
-@pytest.mark.parametrize(('seconds', 'text'), [(7.4, '7 s'), (600, '10 min'), (7500, '2 h 05 min')])
-def test_durations_have_two_units_at_most(seconds, text):
-    assert duration(seconds) == text
 
 
 class Terminal(io.StringIO):

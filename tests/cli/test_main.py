@@ -66,7 +66,7 @@ def test_the_scripts_of_openmmlab_are_the_commands_of_their_names(name):
         (['train'], 'usage: mmeffvit train'),
         (['train', 'no.py'], "config 'no.py' does not exist"),
         (['check', 'no.py'], "config 'no.py' does not exist"),
-        (['test', 'ssdlite'], 'did you mean ssdlite_efficientformerv2_mobiatt_s0, ssdlite_eff'),
+        (['test', 'ssdlite'], 'did you mean ssdlite_efficientformerv2_s0, ssdlite_eff'),
         (['models', 'no_such_model'], "no model matches 'no_such_model'"),
         (['val', 'data=coco.yaml'], 'here: `mmeffvit test`'),
         (['train', 'data', '--imgsz', '640'], '--image-size PIXELS'),

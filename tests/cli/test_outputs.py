@@ -24,7 +24,6 @@ FOLDERS = {
     'demo': ('--out',),
     'analyze per-class': ('no.py', 'no.pkl', '--out-dir'),
     'predict': ('no.py', 'no.pth', 'no.jpg', '--out-dir'),
-    'prepare-voc-coco': ('--out',),
     'test': ('no.py', 'no.pth', '--show-dir'),
     'train': ('no.py', '--work-dir'),
     'analyze attention': ('SHViT:s1', 'no.jpg', '--out'),

@@ -19,7 +19,7 @@ from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.train.distillation.teacher import TeacherHook
 from mmeffvit.train.engine.checkpoint_loader import load_guarded
-from mmeffvit.zoo.opener import find_source
+from mmeffvit.zoo.source import find_source
 from tests.conftest import run_command_here
 from tests.released import files
 

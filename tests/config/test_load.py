@@ -36,7 +36,7 @@ def test_the_work_dir_is_the_options_then_the_configs_then_the_name(config_file)
 
 @pytest.mark.parametrize('text', ['a = 1', "data_root = ''", "data_root = '/'"])
 def test_data_root_needs_one_to_replace(config_file, text):
-    with pytest.raises(UserError, match='cannot be replaced'):
+    with pytest.raises(UserError, match='data_root'):
         load_config(config_file(text + "\nname = 'kept'"), {'data_root': 'x'})
 
 
@@ -123,7 +123,7 @@ def test_an_unsupported_default_scope_is_reported(config_file, scope):
 
 def test_a_backbone_of_mmpretrain_names_the_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, 'mmpretrain', None)  # as where it is not installed
-    with pytest.raises(UserError, match=r"mmpretrain is not installed: `pip install .*\[cls\]'`"):
+    with pytest.raises(UserError, match=r'mmpretrain .*\[cls\]'):
         open_config('maskrcnn_poolformer_s12')
 
 

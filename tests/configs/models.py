@@ -15,7 +15,7 @@ from mmengine.registry import MODELS, init_default_scope
 from mmengine.structures import InstanceData, PixelData
 from torch import nn
 
-from mmeffvit.config.load import uses_mmpretrain
+from mmeffvit.config.values import uses_mmpretrain
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.zoo import read_models

@@ -11,6 +11,8 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS
 
+from mmeffvit.config.found import names_in_tables
+from mmeffvit.zoo import read_models
 from tests.configs.models import (
     ALL_CONFIGS,
     CONFIGS,
@@ -22,9 +24,29 @@ from tests.configs.models import (
     train_step,
 )
 from tests.conftest import ROOT, run_python
-from tests.variants import sampled
+from tests.variants import check_all, sampled
 
 FEW = one_of_each_head_and_family()
+ZOO = read_models()
+# single_head is a form of the detector
+ATTENTIONS = '|'.join(sorted(names_in_tables('attention') - {'single_head'}, key=len)[::-1])
+# after the variant, every part says one thing that is not the usual one, in this order
+NAME = re.compile(
+    r'(?P<head>[a-z]+\d?)_(?P<family>[a-z]+(v2)?)_(?P<arch>\d{2,3}|[a-z]{1,2}\d{0,2})'
+    rf'(_(?P<attention>{ATTENTIONS}))?'
+    r'(_(?P<form>single_head|distilled|lightpan|partial_[a-z]+))?'
+    r'(_(?P<data>ade20k|voc12|imagenet21k|from21k|shapes))?'
+    r'(_(?P<side>\d{3}))?(_(?P<length>\d+[ek]))?'
+)
+FORMS = {  # what the model of a config has
+    'single_head': "'mmeffvit.SingleHeadDeformableDETR'", 'lightpan': "'mmeffvit.LightPAN'",
+    'distilled': "'mmeffvit.DistilledClassifier'", 'partial_half': "'partial_ratio': 0.5",
+    'partial_eighth': "'partial_ratio': 0.125",
+}  # fmt: skip
+DATA = {
+    'ade20k': 'ADE20K', 'voc12': 'Pascal VOC 2012 + COCO', 'imagenet21k': 'ImageNet-21k-P',
+    'shapes': 'Shapes',
+}  # fmt: skip
 
 
 @pytest.mark.parametrize('name', sampled(CONFIGS, FEW))
@@ -62,6 +84,58 @@ def test_images_are_normalized_as_the_backbone_declares(name):
     assert tuple(preprocessor.mean) == backbone.input_mean
     assert tuple(preprocessor.std) == backbone.input_std
     assert preprocessor.bgr_to_rgb
+
+
+def length_of(name: str) -> str:
+    recipe = ZOO[name].metadata
+    return f'{recipe["Epochs"]}e' if 'Epochs' in recipe else f'{recipe["Iterations"] // 1000}k'
+
+
+def test_every_part_of_a_name_says_what_the_config_has():
+    check_all(ALL_CONFIGS, check_name)
+
+
+def check_name(name: str) -> None:
+    said, model, recipe = NAME.fullmatch(name), load(name).model, ZOO[name].metadata
+    assert said is not None
+    backbone = model.backbone
+    given = backbone.get('attention')
+    attention = given.type if isinstance(given, dict) else given
+    assert said['attention'] == (None if attention == 'local_global' else attention)
+    assert backbone.type.rpartition('.')[2].lower() == said['family']
+    arch = backbone.get('arch', backbone.get('depth'))
+    assert str(arch['type'] if isinstance(arch, dict) else arch) == said['arch']
+    assert FORMS.get(said['form'], '') in str(model.to_dict())
+    assert recipe['Training Data'] in (DATA.get(said['data']), 'COCO', 'ImageNet-1k')
+    assert said['side'] in (str(ZOO[name].input_size[0]), None)
+    assert said['length'] in (length_of(name), None)
+
+
+def test_configs_that_do_not_say_their_length_train_as_long_as_the_others_of_their_kind():
+    lengths: dict[tuple[str | None, ...], set[str]] = {}
+    for name in ALL_CONFIGS:
+        said = NAME.fullmatch(name)
+        if said['length'] is None:
+            lengths.setdefault(said.group('head', 'family', 'data', 'side'), set()).add(
+                length_of(name)
+            )
+    assert {kind: found for kind, found in lengths.items() if len(found) > 1} == {}
+
+
+def test_a_config_that_inherits_names_the_file_with_its_recipe():
+    texts = {name: (ROOT / 'configs' / f'{name}.py').read_text() for name in ALL_CONFIGS}
+    parents = {name: re.findall(r"'\./(\w+)\.py'", text) for name, text in texts.items()}
+    files = {f'{name}.py' for name, above in parents.items() if not above}
+    files.add('semfpn_efficientformerv2_s2_mobile_ade20k_80k.py')  # whose length is its own
+    children = [name for name, above in parents.items() if above]
+    silent = [n for n in children if not any(file in texts[n].split('_base_')[0] for file in files)]
+    assert (silent, len(children) > 100) == ([], True)
+
+
+def test_synchronized_norms_stand_in_schedules_and_no_config_deletes_what_a_base_says():
+    for path in (ROOT / 'configs').rglob('*.py'):
+        assert '_delete_' not in path.read_text()
+        assert path.parent.name == 'schedules' or 'sync_bn =' not in path.read_text()
 
 
 def test_the_environment_moves_the_data(monkeypatch):

@@ -12,12 +12,12 @@ from tests.configs.models import build, load, random_batch
 from tests.variants import sampled
 
 STOCK = 40_118_934
-SINGLE_HEAD = 'deformabledetr_resnet_50_singlehead'
+SINGLE_HEAD = 'deformabledetr_resnet_50_single_head'
 NAMES = (
     'deformabledetr_resnet_50',
     SINGLE_HEAD,
-    'deformabledetr_shvit_s4_singlehead',
-    'deformabledetr_swiftformer_l1_singlehead',
+    'deformabledetr_shvit_s4_single_head',
+    'deformabledetr_swiftformer_l1_single_head',
 )
 # reduction per layer: eight heads to one, and a feed-forward of 1024 to 512
 SAVED = {'split': 230_272 - 82_288, 'projected': 230_272 - 45_424}

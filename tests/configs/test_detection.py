@@ -13,7 +13,7 @@ RETINANET = ('swiftformer_l1', 'efficientformerv2_s2', 'mobilevitv2_100')
 @pytest.mark.parametrize('arch', ['s2', 'l'])
 def test_mobile_attention_removes_parameters_and_changes_no_other_module(arch):
     plain = build_empty(f'maskrcnn_efficientformerv2_{arch}')
-    mobile = build_empty(f'maskrcnn_efficientformerv2_mobiatt_{arch}')
+    mobile = build_empty(f'maskrcnn_efficientformerv2_{arch}_mobile')
     lost = set(plain.state_dict()) - set(mobile.state_dict())
     assert lost
     assert all(name.startswith('backbone.') and '.mixer.' in name for name in lost)
@@ -26,7 +26,7 @@ def test_mobile_attention_removes_parameters_and_changes_no_other_module(arch):
 @pytest.mark.parametrize(
     'name',
     [
-        'maskrcnn_efficientformerv2_mobiatt_s2',
+        'maskrcnn_efficientformerv2_s2_mobile',
         'retinanet_efficientformerv2_s2',
         'retinanet_mobilevitv2_100',
     ],

@@ -1,4 +1,4 @@
-"""RTMDet, the light detector and SegFormer's decoder with small backbones: levels, norms, data."""
+"""RTMDet, GFLite and SegFormer's decoder with small backbones: levels, norms, data."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ from tests.configs.models import (
 RTMDET = [name for name in CONFIGS if name.startswith('rtmdet')]
 SEGFORMER = [name for name in CONFIGS if name.startswith('segformer')]
 LIGHT = [*RTMDET, *SEGFORMER]
-DETECTORS = [name for name in CONFIGS if name.startswith('light')]
+DETECTORS = [name for name in CONFIGS if name.startswith('gflite')]
 
 
 def side_of(name: str) -> int:
@@ -64,7 +64,7 @@ def test_points_have_the_strides_of_the_maps_that_arrive(name):
 
 
 @pytest.mark.parametrize('name', DETECTORS)
-def test_the_light_detector_has_four_levels_at_any_size(name):
+def test_gflite_has_four_levels_at_any_size(name):
     model, side = empty(name), 416 if '416' in name else 320
     maps = maps_that_arrive(model, side)
     strides = [stride for stride, _ in model.bbox_head.prior_generator.strides]

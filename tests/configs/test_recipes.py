@@ -35,7 +35,7 @@ SYNCED_BY_RUNNER = '*.norm_cfg.type'  # `sync_bn` of our config says it for the 
 # keys in which the variants of a config may differ
 SIZES = (
     '*.in_channels', '*.channels', 'model.backbone.arch', 'model.backbone.drop_path_rate',
-    'model.backbone.attention', 'model.backbone.init_cfg.checkpoint',
+    'model.backbone.attention.type', 'model.backbone.init_cfg.checkpoint',
 )  # fmt: skip
 PARENT = re.compile(r"^_base_ = '\./(\w+)\.py'$", re.MULTILINE)
 # ours, with the numbers of theirs
@@ -99,8 +99,8 @@ COMPARISONS = [
              'train_dataloader.batch_size', *neck),
         )
         for name, neck in (
-            ('deformabledetr_swiftformer_l1_singlehead', ()),
-            ('deformabledetr_shvit_s4_singlehead', ('model.neck.*',)),
+            ('deformabledetr_swiftformer_l1_single_head', ()),
+            ('deformabledetr_shvit_s4_single_head', ('model.neck.*',)),
         )
     ),
     Comparison(
@@ -212,7 +212,7 @@ VARIANTS = {
     name: parent[1]
     for name in CONFIGS
     if (parent := PARENT.search((ROOT / 'configs' / f'{name}.py').read_text()))
-    and not name.endswith(('_shapes', '_singlehead'))
+    and not name.endswith(('_shapes', '_single_head'))
 }
 
 

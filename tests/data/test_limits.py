@@ -21,6 +21,7 @@ from mmeffvit.data.records import Object, Picture
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.detection import check_categories
 from mmeffvit.utils.images import (
+    ImageFacts,
     Unreadable,
     inspect,
     inspect_header,
@@ -28,6 +29,7 @@ from mmeffvit.utils.images import (
     read_labels,
     read_size,
 )
+from mmeffvit.version import __version__
 from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
 
 MAPS = PrepareOptions(for_segmentor=True)
@@ -266,3 +268,43 @@ def test_a_large_dataset_is_indexed_by_its_headers(tmp_path, monkeypatch):
     for name in ('train.json', 'val.json'):
         assert (tmp_path / 'a' / name).read_bytes() == (tmp_path / 'b' / name).read_bytes()
     assert sound.findings.counts == data.findings.counts
+
+
+def test_a_dataset_that_is_opened_again_inspects_changed_images_only(tmp_path, monkeypatch):
+    """A row of another file, version or form is not used."""
+    root = write_yolo(tmp_path / 'data')
+    images = sorted(root.rglob('*.png'))
+    for path in images:
+        os.utime(path, (1, 1))
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    monkeypatch.setattr('mmeffvit.data.index.LEAST', 1)
+    looked = []
+
+    def counting(path: Path) -> ImageFacts:
+        looked.append(path)
+        return inspect(path)
+
+    monkeypatch.setattr('mmeffvit.data.check.inspect', counting)
+
+    def opened() -> list[Path]:
+        looked.clear()
+        data, _ = prepare(root, tmp_path / 'out', PrepareOptions())
+        assert sum(map(len, data.splits.values())) == len(images)
+        return sorted(looked)
+
+    assert opened() == images
+    first = (tmp_path / 'out' / 'train.json').read_bytes()
+    assert opened() == []
+    assert (tmp_path / 'out' / 'train.json').read_bytes() == first
+    os.utime(images[1], (2, 2))
+    images[2].write_bytes(images[2].read_bytes() + b'0')
+    os.utime(images[2], (1, 1))
+    assert opened() == images[1:3]
+    (index,) = (tmp_path / 'cache').rglob('*.json')
+    text = index.read_text()
+    index.write_text(text.replace('"RGB"', '7', 1))
+    assert len(opened()) == 1
+    index.write_text(text.replace(__version__, '0.0.0'))
+    assert opened() == images
+    index.write_text('[')
+    assert opened() == images

@@ -63,7 +63,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         'model.bbox_head': RTMDET_HEAD,
         'model.test_cfg': dict(nms_pre=500, max_per_img=100),
     },
-    'light_swiftformer_xs': {
+    'gflite_swiftformer_xs': {
         **BACKBONE,
         'model.neck': DETECTION_NECK,
         'model.bbox_head': dict(in_channels=WIDTH, feat_channels=WIDTH, num_classes=5),
@@ -107,7 +107,7 @@ def tiny(config_name: str) -> nn.Module:
         if name.endswith('retina_reg') or '.rtm_reg.' in name:
             nn.init.normal_(module.weight, std=0.02)
             nn.init.constant_(module.bias, 1.0 if 'rtm' in name else 0.0)
-    if config_name.startswith('light'):
+    if config_name.startswith('gflite'):
         for output in model.bbox_head.outputs:
             nn.init.normal_(output.weight, std=3.0)
     balance(model)
@@ -120,7 +120,7 @@ def balance(model: nn.Module) -> None:
     maps = model.extract_feat(torch.randn(2, 3, 96, 128))
     if hasattr(model, 'decode_head'):
         model.decode_head.conv_seg.bias -= model.decode_head(maps).mean(dim=(0, 2, 3))
-    elif hasattr(getattr(model, 'bbox_head', None), 'outputs'):  # of the light detector
+    elif hasattr(getattr(model, 'bbox_head', None), 'outputs'):  # of GFLite
         for output, logits in zip(model.bbox_head.outputs, model.bbox_head(maps)[0], strict=True):
             output.bias[: logits.shape[1]] -= logits.mean(dim=(0, 2, 3))
 

@@ -7,7 +7,7 @@ import numpy as np
 from mmeffvit.deploy.agreement import Measure, worst
 from mmeffvit.deploy.compare import compare
 from mmeffvit.deploy.formats.table import BY_SUFFIX
-from mmeffvit.zoo.opener import is_exported
+from mmeffvit.zoo.source import EXPORTED
 
 
 def objects(side: float, shift: float = 0.0) -> dict[str, np.ndarray]:
@@ -34,4 +34,4 @@ def test_a_measure_without_a_limit_agrees_and_one_of_no_number_is_the_worst():
 
 
 def test_every_format_is_known_as_an_exported_file():
-    assert all(is_exported(f'model{suffix}') for suffix in BY_SUFFIX)
+    assert set(EXPORTED) == set(BY_SUFFIX)

@@ -29,7 +29,7 @@ HEADS = {  # section of the page of heads: how the names of its configs begin
     'SSDLite': 'ssdlite',
     'Deformable DETR': 'deformabledetr',
     'RTMDet': 'rtmdet',
-    'Light detector': 'light',
+    'GFLite': 'gflite',
     'PSPNet': 'pspnet',
     'DeepLabv3': 'deeplabv3',
     'Semantic FPN': 'semfpn',

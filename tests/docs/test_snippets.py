@@ -137,6 +137,55 @@ def test_a_config_that_inherits_from_ours_has_no_fault_in_any_folder(code, page,
     assert faults_in(check_config(config)) == []
 
 
+# arguments of a backbone in the text, and the configs that they are for
+ARGUMENTS = re.compile(
+    r'`((?:attention|downsampling|class_tokens|partial_ratio|resize_matrix)=[^`.]+[^`]*'
+    r"|dict\(type='\w+', [a-z_]+=[^.`]+\))`"
+)
+OVERRIDDEN = (
+    'classifier_deit_mobiatt_s', 'semfpn_deit_t_ade20k', 'classifier_shvit_s3',
+    'classifier_swiftformer_l1', 'classifier_mobilevitv2_100', 'classifier_pvtv2_mobiatt_b0',
+    'classifier_efficientformerv2_mobiatt_s2',
+)  # fmt: skip
+OVERRIDES = sorted(
+    {
+        (name_of(page), found if '=' in found.partition('(')[0] else f'attention={found}')
+        for page in PAGES
+        for found in ARGUMENTS.findall(page.read_text())
+    }
+)
+
+
+def test_overrides_in_the_text_are_those_of_the_attention():
+    assert {
+        ('docs/attention_layers.md', "attention=dict(type='multi_head', num_heads=8)"),
+        ('docs/attention_layers.md', 'partial_ratio=1 / 8'),
+        ('docs/backbones/deit.md', "attention=dict(type='castling', auxiliary=True)"),
+        ('docs/backbones/efficientformerv2.md', "attention='mobile', downsampling='mobile'"),
+    } <= set(OVERRIDES)
+
+
+@pytest.mark.parametrize(('page', 'override'), OVERRIDES)
+def test_an_override_in_the_text_works_in_a_config_that_inherits_from_ours(
+    page, override, tmp_path
+):
+    own = [name for name in OVERRIDDEN if f'_{Path(page).stem}_' in name] or OVERRIDDEN
+    errors = []
+    for name in own:
+        base = ROOT / 'configs' / f'{name}.py'
+        (tmp_path / f'{name}.py').write_text(
+            f'_base_ = [{str(base)!r}]\nmodel = dict(backbone=dict({override}))\n'
+        )
+        settings = load_config(tmp_path / f'{name}.py').model.backbone
+        settings.pop('init_cfg', None)
+        try:
+            with torch.device('meta'):
+                MODELS.build(settings)
+        except (TypeError, ValueError) as error:
+            errors.append(error)
+    assert len(errors) < len(own), errors
+
+
 SCRIPTS = [(page, [code for code in python_blocks(page) if not is_config(code)]) for page in PAGES]
 SCRIPTS = [(page, codes) for page, codes in SCRIPTS if codes]
 LONG = ('docs/deploy.md', 'docs/phones.md', 'docs/export.md')

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mmeffvit.analysis.attention import Canvas, record_attention
 from mmeffvit.deploy.compare import plain_outputs
-from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.models import families
 from tests.configs.models import batch_of, build_as_trained, load, train_step

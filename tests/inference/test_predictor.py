@@ -206,10 +206,10 @@ def test_a_config_inside_a_checkpoint_is_not_run(text, tmp_path, monkeypatch):
     ('name', 'message'),
     [
         ('gone.pth', "'gone.pth' does not exist"),
-        ('photo.jpg', "'photo.jpg' is an image; give a config"),
-        ('model.tflite', 'open it with ExportedPredictor'),
-        ('model.onnx', 'open it with ExportedPredictor'),
-        ('data.zip', "'data.zip' is an archive"),
+        ('photo.jpg', "'photo.jpg' is neither"),
+        ('model.tflite', "'model.tflite' is an exported file"),
+        ('model.onnx', 'ExportedPredictor'),
+        ('data.zip', "'data.zip' is neither"),
     ],
 )
 def test_a_file_of_another_kind_is_named(name, message, tmp_path, monkeypatch):

@@ -48,8 +48,8 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
                 [{**row, 'height': 'a'}], [{**row, key: 5}], [{**row, key: [5]}],
                 [{**row, key: '../000001.png'}]):  # fmt: skip
         shard.write_text(json.dumps(odd))
-        with pytest.raises(UserError, match=r'000000\.json is damaged: remove it'):
+        with pytest.raises(UserError, match=r'000000\.json'):
             predict_dataset(predictor, *arguments, keep_masks=False)
     shard.unlink()
-    with pytest.raises(UserError, match='has predictions of another teacher'):
+    with pytest.raises(UserError, match='teacher'):
         predict_dataset(predictor, dict(teacher='other'), *arguments[1:], keep_masks=False)

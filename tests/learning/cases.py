@@ -78,13 +78,13 @@ CASES = (
     Case('SSDLite', 'ssdlite_mobilevitv2_050', AP, {'model.bbox_head.num_classes': 4},
          chance=0.01, floor=0.5, iterations=70, long_iterations=200, side=128),
     # 0.69, 0.92
-    Case('Deformable DETR', 'deformabledetr_swiftformer_l1_singlehead', AP, deformable_detr(),
+    Case('Deformable DETR', 'deformabledetr_swiftformer_l1_single_head', AP, deformable_detr(),
          chance=0.01, floor=0.45, iterations=80, long_iterations=300, lr=1e-3),
     # 0.53, 0.23
     Case('RTMDet', 'rtmdet_swiftformer_xs', AP, {**SHALLOW, 'model.bbox_head.num_classes': 4},
          chance=0.01, floor=0.15, iterations=140, long_iterations=400, lr=4e-3),
     # 0.96, 0.96
-    Case('Light detector', 'light_swiftformer_xs', AP,
+    Case('GFLite', 'gflite_swiftformer_xs', AP,
          {**SHALLOW, 'model.bbox_head.num_classes': 4},
          chance=0.01, floor=0.6, iterations=60, long_iterations=400, lr=4e-3),
     # 61, 55

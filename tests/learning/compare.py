@@ -1,4 +1,4 @@
-"""``python -m tests.learning.compare``: the light detector and RTMDet over the same backbone.
+"""``python -m tests.learning.compare``: GFLite and RTMDet over the same backbone.
 
 Both train from random weights with the same data, optimizer and schedule, for equal steps of eight
 images: on generated shapes of 64 pixels (`--side`), with AP on other shapes, or on images in
@@ -102,7 +102,7 @@ def main() -> None:
             steps, classes = given.steps or 500, len(CLASSES)
         print('| seed | detector | box AP, % |\n|---|---|---|', flush=True)
         for seed in given.seeds:
-            for head in ('light', 'rtmdet'):
+            for head in ('gflite', 'rtmdet'):
                 ap = box_ap(f'{head}_{given.backbone}', data, steps, seed, classes)
                 print(f'| {seed} | {head} | {ap:.1f} |', flush=True)
 

@@ -59,9 +59,13 @@ CASES = {
     'swiftformer': partial(
         joined, SwiftFormer, SWIFT, ('key_value_additive', 'self', 'transpose', 'separable')
     ),
-    'swiftformer cross-covariance': partial(SwiftFormer, SWIFT, attention='cross_covariance'),
-    'shvit': partial(SHViT, SHVIT, num_heads=4, partial_ratio=0.5),
-    'shvit multi-head': partial(SHViT, SHVIT, attention='multi_head', num_heads=2),
+    'swiftformer others': partial(
+        joined, SwiftFormer, SWIFT, ('cross_covariance', dict(type='additive', preset='paper'))
+    ),
+    'shvit': partial(
+        SHViT, SHVIT, attention=dict(type='partial_multi_head', num_heads=4), partial_ratio=0.5
+    ),
+    'shvit multi-head': partial(SHViT, SHVIT, attention=dict(type='multi_head', num_heads=2)),
     'shvit bottleneck': partial(SHViT, SHVIT, attention='bottleneck'),
     'mobilevitv2': partial(
         joined,

@@ -12,28 +12,15 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmeffvit.models import families
+from tests.models.declared import DECLARED
 from tests.variants import sampled
 
 ARCHS = {name: tuple(cls.variants) for name, cls in families().items()} | {
     'MobileViTv2 restored': ('050',),
 }
-EFV2_TINY = dict(
-    channels=(8, 8, 16, 16), depths=(1, 1, 2, 2), attended=(1, 1), narrow=((0, 1), (1, 2))
-)
-PVT_TINY = dict(channels=(8, 8, 20, 16), depths=(1, 1, 1, 2), expansions=(2, 2, 2, 2))
-DEIT_TINY = dict(channels=16, heads=2, depths=(1, 1, 1, 2))
-TINY = {name: archs[0] for name, archs in ARCHS.items()} | {  # for a new family, the first
-    'SwiftFormer': dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 2)),
-    'SHViT': dict(channels=(16, 24, 32), depths=(1, 1, 2), attended=(0, 8, 8)),
-    'MobileViTv2': 0.125,
-    'MobileViTv2 restored': 0.125,
-    'EfficientFormerV2': EFV2_TINY,
-    'EfficientFormerV2MobiAtt': EFV2_TINY,
-    'DeiT': DEIT_TINY,
-    'DeiTMobiAtt': DEIT_TINY,
-    'PVTv2': PVT_TINY,
-    'PVTv2MobiAtt': PVT_TINY,
-}
+TINY = {name: archs[0] for name, archs in ARCHS.items()}  # of one that is not declared
+TINY |= {name: family.tiny for name, family in DECLARED.items()} | {'MobileViTv2 restored': 0.125}
+EFV2_TINY = TINY['EfficientFormerV2']
 CASES = [(family, arch) for family, archs in ARCHS.items() for arch in archs]
 # a plain transformer costs seconds for a large image
 SMALLEST = [
@@ -48,20 +35,10 @@ FORMS = {
     'MobileViTv2 restored': dict(type='MobileViTv2', odd_size='restore'),
     'EfficientFormerV2MobiAtt': dict(downsampling='mobile'),
 }
-# the other families have no random layers
-STOCHASTIC = {
-    'SwiftFormer': dict(drop_path_rate=0.3),
-    'EfficientFormerV2': dict(drop_path_rate=0.3),
-    'EfficientFormerV2MobiAtt': dict(drop_path_rate=0.3),
-    'DeiT': dict(drop_path_rate=0.3),
-    'DeiTMobiAtt': dict(drop_path_rate=0.3),
-    'PVTv2': dict(drop_path_rate=0.3),
-    'PVTv2MobiAtt': dict(drop_path_rate=0.3),
-}
-WITHOUT_BATCH_NORMS = {'DeiT', 'DeiTMobiAtt', 'PVTv2', 'PVTv2MobiAtt'}
-# what an image's sides must be multiples of to share one exported graph, 1 for any; a map of one
-# row or column has a graph of its own
-EXPORT_MULTIPLE = {'MobileViTv2': 64, 'MobileViTv2 restored': 64}
+STOCHASTIC = {name: dict(drop_path_rate=0.3) for name in DECLARED if DECLARED[name].drops_paths}
+WITHOUT_BATCH_NORMS = {name for name, family in DECLARED.items() if not family.has_batch_norms}
+EXPORT_MULTIPLE = {name: family.export_multiple for name, family in DECLARED.items()}
+EXPORT_MULTIPLE['MobileViTv2 restored'] = EXPORT_MULTIPLE['MobileViTv2']
 
 
 def build(family: str, arch: str | float | dict, **options) -> nn.Module:

@@ -6,6 +6,8 @@ from mmengine.registry import MODELS
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.models.declared import DECLARED
+
 SWIFTFORMER = dict(type='mmeffvit.SwiftFormer', output_norm=False)
 SHVIT = dict(type='mmeffvit.SHViT')
 MOBILEVITV2 = dict(type='mmeffvit.MobileViTv2')
@@ -69,17 +71,8 @@ CASES = [
 def classifier(backbone: nn.Module) -> int:
     """Parameters of the official head for 1000 classes."""
     channels = backbone.channels[-1]
-    norm, linear = 2 * channels, 1000 * channels + 1000
-    return {
-        'SwiftFormer': norm + 2 * linear,
-        'SHViT': norm + linear,
-        'MobileViTv2': linear,
-        'EfficientFormerV2': norm + 2 * linear,
-        'DeiT': norm + linear,
-        'DeiTMobiAtt': norm + linear,
-        'PVTv2': linear,
-        'PVTv2MobiAtt': linear,
-    }[type(backbone).__name__]
+    norms, linears = DECLARED[type(backbone).__name__].classifier
+    return norms * 2 * channels + linears * (1000 * channels + 1000)
 
 
 @pytest.mark.parametrize(('family', 'arch', 'parameters', 'millions', 'giga_macs', 'side'), CASES)

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.models.swiftformer.attention import EfficientAdditiveAttention
-from tests.deploy.test_fuse import assert_equal_maps, randomize
+from tests.deploy.test_fusion import assert_equal_maps, randomize
 from tests.models.test_contract import EFV2_TINY, TINY, build
 
 MOBILE = dict(attention='mobile', downsampling='mobile')

@@ -89,6 +89,7 @@ from dataclasses import dataclass
 from torch import nn
 from mmeffvit.models.backbone import Backbone, Stage, resolve_arch, resolve_out_indices
 from mmeffvit.models.checkpoints.rename import Layout
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.reading import Reading
 from mmeffvit.registries import register_backbone
 
@@ -98,7 +99,7 @@ class Arch:
 
 VARIANTS = {'s': Arch((8, 16)), 'm': Arch((16, 24))}
 
-class Mean(nn.Module):  # its attention
+class Mean(Attention):
     def forward(self, x):
         return x + x.mean(dim=(2, 3), keepdim=True)
 

@@ -1,15 +1,33 @@
-"""What a CPU only claims is found by a child process, once, and avoided."""
+"""A trapping CPU is found by a child process; freed memory is kept by commands."""
 
 import json
 import os
-import sys
+import platform
 
 import pytest
 
 from mmeffvit.utils import machine
-from mmeffvit.utils.machine import AMX_PROBES, BELOW_AMX, ISA, amx_works, avoid_trapping_amx
+from mmeffvit.utils.machine import BELOW_AMX, ISA, PROBE, amx_works, avoid_trapping_amx
 from tests.conftest import run_python
 
+COMMAND = """
+import resource, types, torch
+import mmeffvit
+from mmeffvit.cli.arguments import new_parser, run_command
+
+def run():
+    counts = []
+    for _ in range(6):
+        torch.ones(2**24)  # 64 MiB
+        counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+    print(counts[-1] - counts[1])
+
+if {as_command}:
+    parser = new_parser(__doc__, '')
+    run_command(types.SimpleNamespace(make_parser=lambda: parser, run=run), [], 'models')
+else:
+    run()
+"""
 ILLEGAL = 'import os, signal; os.kill(os.getpid(), signal.SIGILL)'
 
 
@@ -19,12 +37,12 @@ def claimed(monkeypatch, tmp_path):
     monkeypatch.setenv(ISA, '')
     monkeypatch.delenv(ISA)  # absent, and so again after the test
     monkeypatch.setattr(machine, 'cpu_info', lambda: {'flags': 'avx2 amx_tile', 'model name': 'A'})
-    monkeypatch.setattr(sys, 'prefix', str(tmp_path))
-    return tmp_path / 'mmeffvit-amx.json'
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    return tmp_path / 'mmeffvit' / 'amx.json'
 
 
 def answer(monkeypatch, code):
-    monkeypatch.setattr(machine, 'AMX_PROBES', {'torch': code})
+    monkeypatch.setattr(machine, 'PROBE', code)
 
 
 def test_a_cpu_that_traps_is_capped_and_remembered(monkeypatch, claimed):
@@ -62,20 +80,32 @@ def test_a_cap_of_the_user_and_a_cpu_without_amx_are_not_probed(monkeypatch, cla
 
 def test_nothing_is_remembered_where_it_cannot_be_written_or_read(monkeypatch, claimed):
     answer(monkeypatch, ILLEGAL)
+    claimed.parent.mkdir()
     claimed.write_text('{"interrupted')
     assert not amx_works()
-    assert not amx_works(claimed.parent / 'absent' / 'memory.json')
+    monkeypatch.setenv('XDG_CACHE_HOME', str(claimed))
+    assert not amx_works()
 
 
-@pytest.mark.parametrize('package', sorted(AMX_PROBES))
-def test_a_probe_runs_in_bf16_and_obeys_the_cap(package):
-    pytest.importorskip(package)
+def test_the_probe_runs_in_bf16_and_obeys_the_cap():
     if 'avx512_bf16' not in machine.cpu_info().get('flags', '').split():
         pytest.skip('the CPU has no bf16')
     # the cap is set after the import, as a command does
-    code = f'import os, {package}; os.environ["{ISA}"] = "AVX512_CORE"{AMX_PROBES[package]}'
+    code = f'import os, torch; os.environ["{ISA}"] = "AVX512_CORE"{PROBE}'
     done = run_python('-c', code, env={'ONEDNN_VERBOSE': '1', ISA: ''})
     assert done.returncode == 0, done.stdout
-    if package == 'torch':  # OpenVINO is built without this output
-        assert 'bf16' in done.stdout
-        assert 'avx512_core_bf16' not in done.stdout
+    assert 'bf16' in done.stdout
+    assert 'avx512_core_bf16' not in done.stdout
+
+
+@pytest.mark.skipif(not platform.libc_ver()[1], reason='no glibc')
+def test_a_command_keeps_freed_memory_unless_the_user_has_set_its_allocator():
+    def faults(as_command, **env):
+        done = run_python('-c', COMMAND.format(as_command=as_command), env=env)
+        assert done.returncode == 0, done.stdout
+        return int(done.stdout.split()[-1])
+
+    imported = faults(False)
+    assert faults(True) * 10 < imported
+    for name, value in (('MALLOC_TOP_PAD_', '0'), ('GLIBC_TUNABLES', 'glibc.malloc.perturb=0')):
+        assert faults(True, **{name: value}) * 2 > imported

@@ -107,12 +107,6 @@ def test_a_full_model_of_cvnets_is_written_with_our_keys(tmp_path, suffix):
         convert(tmp_path / 'short.pt')
 
 
-def test_a_pth_file_is_written_too(states, tmp_path):
-    torch.save(states['shvit'], tmp_path / 'in.pth')
-    write(convert(tmp_path / 'in.pth'), tmp_path / 'out.pth')
-    assert convert(tmp_path / 'out.pth').report.layout == 'mmeffvit'
-
-
 def test_a_file_that_fits_no_variant_is_rejected_with_the_nearest(states, tmp_path):
     state = {key: value for key, value in states['shvit'].items() if 'blocks.4' not in key}
     torch.save(state, tmp_path / 'short.pth')
@@ -127,9 +121,9 @@ def test_a_file_is_neither_overwritten_nor_written_in_an_unknown_format(states, 
     torch.save(states['shvit'], tmp_path / 'in.pth')
     conversion = convert(tmp_path / 'in.pth')
     before = (tmp_path / 'in.pth').read_bytes()
-    with pytest.raises(UserError, match='exists'):
+    with pytest.raises(UserError, match=r'in\.pth'):
         write(conversion, tmp_path / 'in.pth')
-    with pytest.raises(UserError, match=r"'\.onnx'; choose one of"):
+    with pytest.raises(UserError, match=r"'\.onnx'"):
         write(conversion, tmp_path / 'out.onnx')
     assert (tmp_path / 'in.pth').read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ['in.pth']

@@ -30,8 +30,8 @@ def test_models_are_listed_by_pattern_task_data_and_weights():
 @pytest.mark.parametrize(
     ('options', 'message'),
     [
-        (dict(task='detect'), r"no task 'detect'; choose from classification, detection, "),
-        (dict(dataset='coco2017'), r"no dataset 'coco2017'; choose from ADE20K, COCO, "),
+        (dict(task='detect'), "'detect'.* classification, detection, "),
+        (dict(dataset='coco2017'), "'coco2017'.* ADE20K, COCO, "),
     ],
 )
 def test_an_unknown_task_or_data_set_is_named_with_the_choices(options, message):
@@ -40,15 +40,16 @@ def test_an_unknown_task_or_data_set_is_named_with_the_choices(options, message)
 
 
 def test_an_unknown_name_gets_the_nearest_ones():
-    with pytest.raises(UserError, match=r"'maskrcnn_shvit_4'; did you mean maskrcnn_shvit_s4"):
+    with pytest.raises(UserError, match=r"'maskrcnn_shvit_4'.* maskrcnn_shvit_s4"):
         find_model('maskrcnn_shvit_4')
-    with pytest.raises(UserError, match='`mmeffvit models` lists all'):
+    with pytest.raises(UserError, match=r"'\?'"):
         find_model('?')
 
 
-def test_importing_the_package_does_not_read_the_metafile():
-    code = "import sys, mmeffvit; print('mmeffvit.zoo' in sys.modules, mmeffvit.list_models)"
-    assert run_python('-c', code).stdout.startswith('False <function list_models')
+def test_importing_the_package_reads_no_metafile_and_imports_no_host():
+    heavy = {'mmdet', 'mmseg', 'mmcv', 'mmeffvit.zoo', 'mmeffvit.inference'}
+    code = f'import sys, mmeffvit; print({heavy} & set(sys.modules), mmeffvit.list_models)'
+    assert run_python('-c', code).stdout.startswith('set() <function list_models')
     assert 'list_models' in mmeffvit.__all__
     assert not hasattr(mmeffvit, 'no_such_name')
 

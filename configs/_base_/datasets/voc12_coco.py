@@ -1,8 +1,8 @@
 """PASCAL VOC 2012 with COCO 2017, 129K training and 1,449 validation images, 21 classes.
 
 The training images are 1,464 of VOC, 9,118 of its augmented set, and all 118,287 of COCO, labeled
-with the classes of VOC; arXiv:2206.02680 counts 128K. ``mmeffvit prepare-voc-coco`` creates its
-folder from theirs. It is the environment variable ``DATA_ROOT`` if it is set, else
+with the classes of VOC; arXiv:2206.02680 counts 128K. ``tools/dataset_converters/voc_coco.py``
+creates its folder from theirs. It is the environment variable ``DATA_ROOT`` if it is set, else
 ``data/voc12_coco/``. Augmentation and testing follow ade20k_cvnets.py.
 """
 

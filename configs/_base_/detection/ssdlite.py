@@ -21,7 +21,7 @@ model = dict(
         num_classes=80,
         feat_channels=[512, 256, 256, 128, 128, 64],
         anchor_generator=dict(
-            type='SSDLiteAnchorGenerator',
+            type='mmeffvit.SSDLiteAnchorGenerator',
             ratios=[[2, 3], [2, 3], [2, 3], [2, 3], [2, 3], [2]],
             size_range=[0.1, 1.05],
         ),

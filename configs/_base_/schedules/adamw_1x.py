@@ -6,10 +6,10 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=2e-4, weight_decay=0.05),
 )
 param_scheduler = [
     dict(type='LinearLR', start_factor=1e-6, by_epoch=False, begin=0, end=500),
     dict(type='MultiStepLR', by_epoch=True, begin=0, end=12, milestones=[8, 11], gamma=0.1),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=16)  # 8 GPUs with 2 each

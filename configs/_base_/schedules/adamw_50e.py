@@ -9,7 +9,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=2e-4, weight_decay=1e-4),
     clip_grad=dict(max_norm=0.1, norm_type=2),
     paramwise_cfg=dict(
@@ -23,3 +22,4 @@ optim_wrapper = dict(
 param_scheduler = [
     dict(type='MultiStepLR', by_epoch=True, begin=0, end=50, milestones=[40], gamma=0.1),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

@@ -9,7 +9,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='mmeffvit.AdaptiveClipOptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     clip_factor=0.01,
     optimizer=dict(type='AdamW', lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.025),
     # all parameters of one dimension
@@ -33,3 +32,4 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=2048)

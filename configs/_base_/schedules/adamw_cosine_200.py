@@ -6,7 +6,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=9e-4, betas=(0.9, 0.999), weight_decay=0.05),
     clip_grad=dict(max_norm=10),
 )
@@ -22,4 +21,5 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
-sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs
+sync_bn = 'torch'  # in distributed runs
+auto_scale_lr = dict(enable=False, base_batch_size=128)  # 4 GPUs with 32 each

@@ -6,7 +6,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=2e-3, betas=(0.9, 0.999), weight_decay=0.05),
     paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0),
     clip_grad=dict(max_norm=10),
@@ -24,3 +23,4 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=1024)

@@ -16,7 +16,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=2e-3, weight_decay=0.05),
     paramwise_cfg=dict(
         norm_decay_mult=0.0,
@@ -57,4 +56,5 @@ custom_hooks = [
     ),
     dict(type='PipelineSwitchHook', switch_epoch=280, switch_pipeline=single_images),
 ]
-sync_bn = 'torch'  # for distributed runs on GPUs; use None on CPUs
+sync_bn = 'torch'  # in distributed runs
+auto_scale_lr = dict(enable=False, base_batch_size=256)  # 8 GPUs with 32 each

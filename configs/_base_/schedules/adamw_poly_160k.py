@@ -9,7 +9,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=6e-5, betas=(0.9, 0.999), weight_decay=0.01),
     paramwise_cfg=dict(
         norm_decay_mult=0.0,
@@ -21,3 +20,4 @@ param_scheduler = [
     dict(type='PolyLR', power=1.0, eta_min=0.0, by_epoch=False, begin=1500, end=160_000),
 ]
 sync_bn = 'torch'  # in distributed runs
+auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

@@ -6,9 +6,9 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=2e-4, weight_decay=1e-4),
 )
 param_scheduler = [
     dict(type='PolyLR', power=0.9, eta_min=1e-6, by_epoch=False, begin=0, end=40_000),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=32)  # 8 GPUs with 4 each

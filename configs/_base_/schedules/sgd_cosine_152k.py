@@ -10,7 +10,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='SGD', lr=0.02, momentum=0.9, weight_decay=1e-4),
     paramwise_cfg=dict(flat_decay_mult=0.0),  # norms and biases: all parameters with one dimension
     clip_grad=dict(max_norm=10, norm_type=2),
@@ -20,3 +19,4 @@ param_scheduler = [
 ]
 custom_hooks = [dict(type='mmeffvit.EMAHook', momentum=5e-4, update_buffers=True)]
 sync_bn = 'torch'  # in distributed runs
+auto_scale_lr = dict(enable=False, base_batch_size=16)  # 4 GPUs with 4 each

@@ -6,7 +6,6 @@ test_cfg = dict(type='TestLoop')
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    constructor='mmeffvit.MergedOptimWrapperConstructor',
     optimizer=dict(type='SGD', lr=1e-3, momentum=0.9, weight_decay=4e-5),
     paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0, flat_decay_mult=0.0),
     clip_grad=dict(max_norm=10),
@@ -20,3 +19,4 @@ custom_hooks = [
         update_buffers=True,
     ),
 ]
+auto_scale_lr = dict(enable=False, base_batch_size=128)

@@ -7,7 +7,6 @@ The dilations are those for output stride 8.
 _base_ = './encoder_decoder.py'
 
 model = dict(
-    data_preprocessor=dict(size_divisor=1),
     decode_head=dict(
         type='mmeffvit.SlimASPPHead',
         in_index=-1,

@@ -6,7 +6,6 @@ A config adds it with the channels of its last two maps; the auxiliary head uses
 _base_ = './encoder_decoder.py'
 
 model = dict(
-    data_preprocessor=dict(size_divisor=1),
     decode_head=dict(
         type='mmeffvit.SlimPSPHead',
         in_index=-1,

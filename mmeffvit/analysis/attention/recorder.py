@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.reading import Reading
 from mmeffvit.utils.modules import outermost, select
 
@@ -88,11 +89,10 @@ class Canvas:
         return values[indices[0][:, None], indices[1][None]]
 
 
-def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, nn.Module]:
+def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, Attention]:
     """The attention layers of ``model`` by name, in the order of its modules.
 
-    They are the outermost modules with a method ``read_attention``, see
-    :mod:`mmeffvit.models.layers.reading`.
+    They are the outermost :class:`mmeffvit.models.layers.base_attention.Attention` with maps.
 
     Args:
         model: A backbone, or any model around one.
@@ -102,7 +102,9 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
         ValueError: If the model has no attention layer of this package, or a pattern matches none.
     """
     modules = dict(model.named_modules())
-    layers = outermost({n: m for n, m in modules.items() if hasattr(m, 'read_attention')})
+    layers = outermost(
+        {n: m for n, m in modules.items() if isinstance(m, Attention) and m.is_readable}
+    )
     if not layers:
         raise ValueError(
             f'{type(model).__name__} has no attention layer: no module of it has read_attention'
@@ -134,7 +136,7 @@ def record_attention(
     locate = None if canvas.query is None else canvas.query_index
 
     @torch.no_grad()
-    def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def record(name: str, layer: Attention, inputs: tuple[Tensor, ...]) -> None:
         if layer.training:
             raise ValueError(
                 f'{name} is in train mode, where recording has side effects; call eval()'

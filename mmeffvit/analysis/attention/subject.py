@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import image_pipeline, settings_of
-from mmeffvit.config.load import is_config
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone
 from mmeffvit.models.backbone import MIN_SIDE
 from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.utils.images import read_image
-from mmeffvit.zoo.opener import Source, find_source, is_folder, open_model
+from mmeffvit.zoo.models import open_model
+from mmeffvit.zoo.source import Kind, Source, classify, find_source
 
 from .recorder import Canvas
 from .sheet import InputImage
@@ -81,7 +81,7 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
         UserError: If the target or the checkpoint cannot be used.
         mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be found or read.
     """
-    if not is_config(target) and not is_folder(target):
+    if classify(target) is Kind.NAME:
         with isolated('mmengine'):
             yield backbone_subject(target, checkpoint, size)
         return

@@ -12,11 +12,11 @@ from torch import nn
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.datasets import eval_proposals, eval_shape
-from mmeffvit.config.load import ALL, is_config
+from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, reason
-from mmeffvit.zoo.opener import find_source, is_folder
+from mmeffvit.zoo.source import Kind, classify, find_source
 
 from .forward import run_backbone, run_model
 from .parts import Part, count_modules, make_parts
@@ -92,7 +92,7 @@ def count(
     Raises:
         UserError: If the target is neither a config nor a known backbone, or does not run.
     """
-    if not is_config(target) and not is_folder(target):
+    if classify(target) is Kind.NAME:
         shape = shape or DEFAULT_SHAPES['backbone']
         build = partial(build_backbone, parse_backbone(target))
         with isolated('mmengine'):

@@ -17,7 +17,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.models.layers.head_outputs import Visit, only, without
+from mmeffvit.models.layers.head_outputs import Visit, keep_only, remove
 from mmeffvit.train.engine.evaluate import open_test
 from mmeffvit.train.engine.launcher import unwrap
 from mmeffvit.train.engine.metrics import in_percent
@@ -261,9 +261,9 @@ def ablate_heads(
     runner: Runner, layers: Mapping[str, Heads], analysis: HeadAnalysis, out: Path, *, keep: bool
 ) -> None:
     """Test the model without each head, with ``keep`` also with each alone, and save the table."""
-    kinds: dict[str, Callable[[int], Visit]] = dict(metrics=without)
+    kinds: dict[str, Callable[[int], Visit]] = dict(metrics=remove)
     if keep:
-        kinds['alone'] = only
+        kinds['alone'] = keep_only
     todo = [
         (kind, name, number, head)
         for kind in kinds

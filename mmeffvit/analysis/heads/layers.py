@@ -1,8 +1,8 @@
 """Attention layers with heads, from this package, torch and mmcv.
 
 :func:`heads_of` returns the heads of a module. A layer of another package registers a function for
-its class, ``heads_of.register(CLASS)``; a layer of this package has a method ``head_outputs``, see
-:mod:`mmeffvit.models.layers.head_outputs`.
+its class, ``heads_of.register(CLASS)``; a layer of this package is an
+:class:`mmeffvit.models.layers.base_attention.Attention`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from functools import partial, singledispatch
 from inspect import signature
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from mmcv.ops import MultiScaleDeformableAttention
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from mmeffvit.errors import UserError
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.head_outputs import HeadOutputs, Visit
 from mmeffvit.utils.modules import outermost, select
 
@@ -46,13 +46,22 @@ def heads_of(layer: nn.Module) -> Heads | None:
             # (windows, heads, N, N)
             lambda visit: layer.softmax.register_forward_hook(lambda _, __, x: visit(x.flatten(2))),
         )
-    if not hasattr(layer, 'head_outputs'):
+    return None
+
+
+@heads_of.register
+def _(layer: Attention) -> Heads | None:
+    outputs = layer.head_outputs()
+    if outputs is None:
         return None
+
+    def read_maps(_: nn.Module, inputs: tuple[Any, ...], visit: Visit) -> None:
+        visit(layer.attention_maps(*inputs))
 
     def hook_maps(visit: Visit) -> RemovableHandle:
         return layer.register_forward_pre_hook(partial(read_maps, visit=visit))
 
-    return Heads(layer.head_outputs().hook, hook_maps if hasattr(layer, 'read_attention') else None)
+    return Heads(outputs.hook, hook_maps if layer.is_readable else None)
 
 
 @heads_of.register
@@ -92,32 +101,6 @@ def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[st
         return select(found, patterns)
     except ValueError as error:
         raise UserError(f'--layers: {error}') from error
-
-
-def read_maps(layer: nn.Module, inputs: tuple[Any, ...], visit: Callable[[Tensor], None]) -> None:
-    """Read the full maps of the heads, one image after the other."""
-    if hasattr(layer, 'attention_maps'):
-        visit(layer.attention_maps(*inputs).flatten(2))
-        return
-    for i in range(len(inputs[0])):
-        visit(whole_maps(layer, *(x[i : i + 1] if isinstance(x, Tensor) else x for x in inputs)))
-
-
-def whole_maps(layer: nn.Module, *inputs: Any) -> Tensor:
-    """The maps of the heads of all query points for one image: (1, heads, N' N)."""
-    sizes: list[tuple[int, int]] = []
-
-    def first(size: tuple[int, int]) -> int:
-        sizes.append(size)
-        return 0
-
-    readings = [layer.read_attention(inputs, first)]
-    if sizes:
-        rows, columns = sizes[0]
-        locators = (lambda _, index=index: index for index in range(1, rows * columns))
-        readings += [layer.read_attention(inputs, locate) for locate in locators]
-    maps = [reading.arrays[reading.by_head].flatten(1) for reading in readings]
-    return torch.cat(maps, dim=1)[None]
 
 
 def hook_outputs(layer: nn.MultiheadAttention, visit: Visit) -> RemovableHandle:

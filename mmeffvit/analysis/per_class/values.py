@@ -21,7 +21,7 @@ from mmeffvit.train.checks.run import check_data
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import reason
-from mmeffvit.zoo.opener import find_source
+from mmeffvit.zoo.source import find_source
 
 KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.models.layers.head_projections import HeadProjections, Units
+from mmeffvit.models.mobile_attention.attention import MobileAttention
 from mmeffvit.utils.messages import progress
 
 # one score per unit, by layer
@@ -43,7 +44,7 @@ def competition_scores(
         UserError: If the heads of a layer do not compete, or a layer did not run.
     """
     for name, layer in layers.items():
-        if not getattr(layer.mixer, 'competition', False):
+        if not (isinstance(layer.mixer, MobileAttention) and layer.mixer.competition):
             raise UserError(f'the heads of {name} do not compete: choose --method random or uvc')
     found: dict[str, list[Tensor]] = {name: [] for name in layers}
     with ExitStack() as stack:
@@ -59,7 +60,9 @@ def competition_scores(
     return {name: torch.cat(scores).mean(dim=0) for name, scores in found.items()}
 
 
-def record(layer: nn.Module, inputs: tuple[Tensor, ...], add: Callable[[Tensor], None]) -> None:
+def record(
+    layer: MobileAttention, inputs: tuple[Tensor, ...], add: Callable[[Tensor], None]
+) -> None:
     add(layer.head_scores(inputs).double().cpu())
 
 

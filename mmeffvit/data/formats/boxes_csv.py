@@ -1,4 +1,4 @@
-"""Boxes in CSV files: TensorFlow's columns, RetinaNet's without heading, Open Images'."""
+"""Boxes in CSV files: columns of TensorFlow and Open Images, or RetinaNet's without heading."""
 
 import csv
 import io
@@ -20,8 +20,9 @@ NAME = 'CSV'
 ONLY = 'object'  # the class of a file without a column for it
 COLUMNS = {  # spellings of a heading, without case, blanks and underscores
     'name': ('filename', 'imageid', 'image', 'imagepath', 'imagename', 'path', 'file', 'filepath',
-             'img', 'imgname', 'id'),
-    'class': ('class', 'label', 'labelname', 'classname', 'category', 'categoryname', 'name'),
+             'img', 'imgname', 'id', 'frame'),
+    'class': ('class', 'label', 'labelname', 'classname', 'category', 'categoryname', 'name',
+              'classid'),
     'left': ('xmin', 'x1', 'left', 'xtl', 'bboxxmin', 'bboxx', 'bboxleft', 'x'),
     'top': ('ymin', 'y1', 'top', 'ytl', 'bboxymin', 'bboxy', 'bboxtop', 'y'),
     'right': ('xmax', 'x2', 'right', 'xbr', 'bboxxmax', 'bboxright'),
@@ -33,7 +34,10 @@ COLUMNS = {  # spellings of a heading, without case, blanks and underscores
     'crowd': ('isgroupof',),
 }  # fmt: skip
 CORNERS, SIDES = ('left', 'top', 'right', 'bottom'), ('left', 'top', 'wide', 'high')
-RETINANET = re.compile(r'[^,]+(,\s*-?[\d.]+){4},[^,]+$|[^,]+,,,,,$')
+WITHOUT_HEADING = {  # RetinaNet's, and those of makesense.ai
+    re.compile(r'[^,]+(,\s*-?[\d.]+){4},[^,]+$|[^,]+,,,,,$'): ['name', *CORNERS, 'class'],
+    re.compile(r'[^,]+(,-?[\d.]+){4},[^,]+\.\w+(,\d+){2}$'): ['class', *SIDES, 'name', '', ''],
+}
 TABLES = ('classes.csv', 'class-descriptions', 'class_descriptions', 'class_list', 'labels')
 Row = dict[str, str]
 
@@ -63,7 +67,11 @@ def headings(lines: Sequence[str]) -> list[str] | None:
     corners = {*CORNERS} <= {*kinds} or {*SIDES} <= {*kinds} or 'box' in kinds
     if 'name' in kinds and corners:
         return kinds
-    return ['name', *CORNERS, 'class'] if RETINANET.match(lines[0]) else None
+    return kinds_without_heading(lines[0])
+
+
+def kinds_without_heading(line: str) -> list[str] | None:
+    return next((k for p, k in WITHOUT_HEADING.items() if p.match(line.strip())), None)
 
 
 def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
@@ -93,8 +101,7 @@ def rows_of(text: str, kinds: Sequence[str]) -> Iterator[tuple[int, Row]]:
     reader = csv.reader(io.StringIO(text))
     for values in reader:
         row = {kind: v.strip() for kind, v in zip(kinds, values, strict=False) if kind}
-        has_heading = reader.line_num == 1 and not RETINANET.match(text.partition('\n')[0].strip())
-        if values and not has_heading:
+        if values and (reader.line_num > 1 or kinds_without_heading(text.partition('\n')[0])):
             yield reader.line_num, row
 
 

@@ -5,16 +5,17 @@ from pathlib import Path
 
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
-from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture
+from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, split_in
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import is_image
 from mmeffvit.utils.text import counted, listed
 
-from .masks import LOSSLESS
+from .label_maps import LOSSLESS
 
 NAME = 'a folder per class'
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
-TEXTS = ('.txt', '.xml', '.json')  # of annotations, if they are named as images
+TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 Place = tuple[Tree, dict[str, Path]]  # the folder of each split
 
@@ -22,21 +23,51 @@ Place = tuple[Tree, dict[str, Path]]  # the folder of each split
 def find(tree: Tree) -> Match | None:
     """The folder of each split, if there are two or more classes in all of them and nothing else.
 
-    Files that are named as images may be their annotations, and two folders with the same names
-    may be images and label maps: these are no classes.
+    Files that are named as images, or are in a folder of their own, may be annotations, and two
+    folders with the same names may be images and label maps: these are no classes. Where a folder
+    has only another one with images, as archives do, that one is entered.
     """
     if tree.given is not None:
         return None
-    inner = {folder.name.lower(): folder for folder in folders_in(tree.root)}
-    splits = {SPLIT_NAMES[name]: inner[name] for name in inner if name in SPLIT_NAMES}
-    found = splits if 'train' in splits else {'train': tree.root}
-    if inner.keys() & {*OTHERS} or not all(map(has_classes, found.values())):
+    filled = {folder for path in tree.folders for folder in (path, *path.parents)}
+    root = enter(tree.root, filled)
+    if any(folder.name.lower() in OTHERS for folder in folders_in(root)):
         return None
-    stems = {path.stem for path in tree.images}
-    if any(path.stem in stems for path in tree.of(*TEXTS)) or are_pairs(tree):
+    found = {split: enter(folder, filled) for split, folder in splits_in(root, filled).items()}
+    if not all(has_classes(folder, filled) for folder in found.values()):
+        return None
+    names = {name for path in tree.images for name in (path.stem, path.name)}
+    if any(p.stem in names or p.parent not in filled for p in tree.of(*TEXTS)) or are_pairs(tree):
         return None
     classes = folders_in(found['train'])
-    return Match((tree, found), f'{counted(len(classes), "folder")} of images and nothing else')
+    why = f'{counted(len(classes), "folder")} of images and nothing else'
+    return Match((tree, found), why)
+
+
+def enter(folder: Path, filled: set[Path]) -> Path:
+    """The folder in which there are several with images, or images."""
+    inner = [each for each in folders_in(folder) if each in filled]
+    stops = (*OTHERS, *SPLIT_NAMES)
+    if len(inner) != 1 or inner[0].name.lower() in stops or any(map(is_image, folder.iterdir())):
+        return folder
+    return enter(inner[0], filled)
+
+
+def splits_in(root: Path, filled: set[Path]) -> dict[str, Path]:
+    """The folders that are named after splits; else all is to train on."""
+    inner = [folder for folder in folders_in(root) if folder in filled]
+    named: dict[str, Path] = {}
+    for folder in inner:
+        split = SPLIT_NAMES.get(folder.name.lower())
+        if split in named:
+            raise UserError(
+                f'{named[split]} and {folder} are for the same split: give the one to use'
+            )
+        if split:
+            named[split] = folder
+    worded = {split: folder for folder in inner if (split := split_in(folder.name))}
+    found = named if 'train' in named or len(worded) < 2 else worded  # seg_train and seg_test
+    return found if 'train' in found else {'train': root}
 
 
 def are_pairs(tree: Tree) -> bool:
@@ -52,20 +83,15 @@ def folders_in(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith('.'))
 
 
-def has_classes(folder: Path) -> bool:
+def has_classes(folder: Path, filled: set[Path]) -> bool:
     classes = folders_in(folder)
     is_other = any(each.name.lower() in OTHERS for each in classes)
-    return not is_other and sum(bool(images_below(each)) for each in classes) > 1
+    return not is_other and sum(each in filled for each in classes) > 1
 
 
 def read(place: Place, findings: Findings) -> DataSet:
     """Read the folders of :func:`find`; each image has one object that covers it."""
     tree, splits = place
-    root = tree.root
-    for folder in folders_in(root):
-        used = splits.get(SPLIT_NAMES.get(folder.name.lower(), ''), folder)
-        if used not in (folder, root):
-            raise UserError(f'{used} and {folder} are for the same split: give the one to use')
     classes = [folder.name for folder in folders_in(splits['train'])]
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():
@@ -79,4 +105,4 @@ def read(place: Place, findings: Findings) -> DataSet:
             for name in names
             for path in images_below(folder / name)
         ]
-    return DataSet(NAME, root, classes, pictures, findings)
+    return DataSet(NAME, tree.root, classes, pictures, findings)

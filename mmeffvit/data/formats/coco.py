@@ -33,6 +33,7 @@ from .coco_file import (
 
 NAME = 'COCO'
 ROBOFLOW = '_annotations.coco.json'
+INSTANCES = 'instances_'
 
 
 def find(tree: Tree) -> Match | None:
@@ -40,8 +41,9 @@ def find(tree: Tree) -> Match | None:
     paths = [path for path in tree.sample('.json') if is_coco(tree.content(path))]
     roboflow = [path for path in paths if path.name == ROBOFLOW]
     usual = [p for p in paths if p.parent in (tree.root, tree.root / 'annotations')]
+    instances = [path for path in paths if path.name.startswith(INSTANCES)]  # beside keypoints
     splits: dict[str, Path] = {}
-    for path in roboflow or usual or paths:
+    for path in roboflow or instances or usual or paths:
         split = split_of_file(path, tree.root) or 'train'
         if split in splits:
             raise UserError(f'{splits[split]} and {path} are both for {split}: give the one to use')
@@ -55,7 +57,8 @@ def find(tree: Tree) -> Match | None:
 
 
 def is_coco(content: bytes) -> bool:
-    return all(f'"{name}"'.encode() in content for name in LISTS)
+    is_panoptic = b'"segments_info"' in content
+    return not is_panoptic and all(f'"{name}"'.encode() in content for name in LISTS)
 
 
 def read(place: tuple[Tree, dict[str, Path]], findings: Findings) -> DataSet:
@@ -109,9 +112,18 @@ def read_split(path: Path, finder: ImageFinder, findings: Findings) -> CocoFile:
 
 
 def fill_images(images: list, path: Path, finder: ImageFinder) -> Iterator[str]:
-    """Fill in sizes that are missing, 0 or negative, and yield the name of what was filled in."""
+    """Fill in names, as LVIS has them in addresses, and sizes that are missing, 0 or negative.
+
+    Yields:
+        The name of what was filled in.
+    """
     for image in images:
-        if not isinstance(image, dict) or not is_name(image.get('file_name')):
+        if not isinstance(image, dict):
+            continue
+        if image.get('file_name') is None and isinstance(image.get('coco_url'), str):
+            image['file_name'] = '/'.join(image['coco_url'].split('/')[-2:])
+            yield 'file_name'
+        if not is_name(image.get('file_name')):
             continue
         if is_unknown(image.get('width')) or is_unknown(image.get('height')):
             found = finder.find(image['file_name'], folders_of(path, finder))
@@ -174,7 +186,7 @@ def box_of(mask: Any, size: tuple | None) -> list[float] | None:
 def folders_of(path: Path, finder: ImageFinder) -> list[Path]:
     """Where the images of an annotation file are looked for first."""
     parents = (path.parent, finder.root, finder.root / 'images')
-    split_folder = path.stem.removeprefix('instances_')
+    split_folder = path.stem.removeprefix(INSTANCES)
     return [*(p / split_folder for p in parents[1:]), *parents]
 
 

@@ -12,10 +12,13 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted, listed
 
-from .yolo import find_orphans, labels_of, read_pictures
+from .yolo import find_orphans, labels_of, read_pictures, resolve
 
 NAME = 'YOLO'
-NAMES = ('obj.names', 'classes.txt', '_darknet.labels', 'predefined_classes.txt', 'notes.json')
+NAMES = (
+    'obj.names', 'classes.txt', '_darknet.labels', 'predefined_classes.txt', 'notes.json',
+    'labels.txt', 'names.txt',
+)  # fmt: skip
 LINE = re.compile(rb'\s*\d{1,9}(\.0*)?(\s+-?(\d+\.?\d*|\.\d+)(e-?\d+)?){4,}\s*$')
 LONG = 4000  # characters of a line that are looked at
 LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
@@ -73,13 +76,6 @@ def read_settings(path: Path) -> dict[str, str]:
     lines = (read_text(path, faults.Findings()) or '').splitlines()
     pairs = (line.partition('=') for line in lines if '=' in line and line.strip()[0] != '#')
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def resolve(name: str, root: Path) -> Path | None:
-    """A file of a dataset that was elsewhere when its path was written."""
-    parts = [part for part in name.replace('\\', '/').split('/') if part not in ('', '.', '..')]
-    tried = (root.joinpath(*parts[i:]) for i in range(len(parts)))
-    return next((path for path in tried if path.is_file()), None)
 
 
 def suggested(tree: Tree, labels: Sequence[Path]) -> list[str]:

@@ -21,11 +21,10 @@ IMAGES, LABELS = 'image_', 'label_'
 
 def find(tree: Tree) -> Match | None:
     """The text files of a class and 14 numbers a line."""
-    if not any(LINE.match(tree.head(path)[:2000].partition(b'\n')[0])
-               for path in tree.sample('.txt')):  # fmt: skip
-        return None
+    folders = {path.parent for path in tree.sample('.txt')
+               if LINE.match(tree.head(path)[:2000].partition(b'\n')[0])}  # fmt: skip
     stems = {path.stem for path in tree.images}
-    paths = [path for path in tree.of('.txt') if path.stem in stems]
+    paths = [p for p in tree.of('.txt') if p.parent in folders and p.stem in stems]
     why = f'{counted(len(paths), "text file")} of a class and 14 numbers a line'
     return Match((tree, paths), why) if paths else None
 

@@ -22,7 +22,12 @@ IGNORED = 255
 MAX_CLASSES = 255
 VOID = ('void', 'ignore', 'ignored')
 BINARY = ('background', 'foreground')  # of maps that have 0 and 255 only
-TABLES = ('classes.txt', 'class_names.txt', 'labels.txt', 'codes.txt', 'labelmap.txt', '*.csv')
+LOSSLESS = ('.png', '.bmp', '.tif', '.tiff')
+TONES, BLENDED = 40, 0.02  # of a JPEG's black and white; share of its pixels that may have others
+TABLES = (
+    'classes.txt', 'class_names.txt', 'labels.txt', 'codes.txt', 'labelmap.txt',
+    'label_colors.txt', '*.csv',
+)  # fmt: skip
 UNUSED = '__ignore__'  # first in labelme's lists, of no value
 SHOWN_COLORS = 20
 NEEDS = (
@@ -61,6 +66,10 @@ def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]
                 if not line.startswith('#'):
                     name, color, *_ = line.split(':')
                     yield name, as_color(color.split(','))
+        elif path.name == 'label_colors.txt':  # CamVid's: r g b name
+            for line in lines:
+                *color, name = line.split(None, 3)
+                yield name, as_color(color)
         else:
             names = lines[1:] if lines[:1] == [UNUSED] else lines
             yield from ((name, value) for value, name in enumerate(names))
@@ -101,8 +110,17 @@ def number_classes(rows: list, path: Path) -> tuple[list[str], dict]:
 def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
     """The classes of maps without a table, from their values."""
     values: Counter = Counter()
+    highest: Counter = Counter()  # value of every map, -1 for one that leaves some out
     for found in in_threads(values_in, [p.label_map for p in pictures], 'label maps'):
         values.update(found)
+        is_counted = sorted(map(hash, found)) == list(range(len(found)))
+        highest[len(found) - 1 if is_counted else -1] += 1
+    if -1 not in highest and len(highest) > 2 and max(highest) > 2:
+        raise UserError(
+            f'label maps number the objects of an image from 1 to {min(highest)} or to '
+            f'{max(highest)}, and have no classes: write a mask per object, masks/IMAGE/1.png; '
+            'or, if they are classes, a table of them, classes.txt'
+        )
     if any(isinstance(value, tuple) for value in values):
         raise UserError(
             'label maps have colors, and their classes are not known. These have the most pixels; '
@@ -140,7 +158,7 @@ def table_of(values: Counter) -> str:
 def values_in(path: Path) -> Counter:
     """The pixels of a map by value or by color; none if it cannot be read."""
     try:
-        labels = read_labels(path)
+        labels = read_values(path)
         if labels.ndim == 3 and not (labels[..., :3] == labels[..., :1]).all():
             red, green, blue = np.moveaxis(read_colors(path).astype(np.int64), -1, 0)
             found, counts = np.unique((red << 16) + (green << 8) + blue, return_counts=True)
@@ -151,6 +169,23 @@ def values_in(path: Path) -> Counter:
     labels = labels if labels.ndim == 2 else labels[..., 0]  # gray, saved with three channels
     found, counts = np.unique(labels, return_counts=True)
     return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+
+
+def read_values(path: Path) -> NDArray:
+    """The values of a label map; of a JPEG 0 and 255, to which its blended ones are rounded.
+
+    Raises:
+        Unreadable: If it cannot be decoded, or a JPEG has other values.
+    """
+    labels = read_labels(path)
+    if path.suffix.lower() in LOSSLESS:
+        return labels
+    is_white = labels > 127
+    if (np.minimum(labels, 255 - labels) > TONES).mean() > BLENDED or (
+        labels.ndim == 3 and (is_white != is_white[..., :1]).any()
+    ):
+        raise Unreadable(f'{path} is no PNG, and has other values than black and white')
+    return np.where(is_white if labels.ndim == 2 else is_white[..., 0], 255, 0).astype(np.uint8)
 
 
 def check_label_map(picture: Picture, data: DataSet, seen: set[int]) -> bool:
@@ -184,7 +219,7 @@ def read_label_map(path: Path, colors: dict) -> tuple[NDArray, list, float]:
         values = (red << 16) + (green << 8) + blue
         table = {(r << 16) + (g << 8) + b: label for (r, g, b), label in colors.items()}
     else:
-        values, table = read_labels(path).astype(np.int64), dict(colors)
+        values, table = read_values(path).astype(np.int64), dict(colors)
         if values.ndim == 3 and (values == values[..., :1]).all():
             values = values[..., 0]  # gray, saved with three channels
         if values.ndim == 3:

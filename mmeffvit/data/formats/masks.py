@@ -12,7 +12,7 @@ import numpy as np
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import images_below, read_list
+from mmeffvit.data.files import images_below
 from mmeffvit.data.records import (
     SPLIT_NAMES,
     WORD,
@@ -27,7 +27,8 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_colors
 from mmeffvit.utils.text import counted
 
-from .label_maps import guess_classes, read_table
+from .label_maps import LOSSLESS, guess_classes, read_table, read_values
+from .voc import LISTS, read_splits
 
 NAME = 'images and label maps'
 # words of the names of folders and files, where what the files are does not tell
@@ -35,7 +36,6 @@ MAPS = ('mask', 'label', 'annot', 'gt', 'ground', 'truth', 'seg', 'ann')
 IMAGES = ('image', 'img', 'jpeg', 'photo', 'picture', 'rgb', 'leftimg')
 OTHER_MAPS = ('instance', 'object', 'visual', 'viz', 'overlay', 'edge', 'color', 'panoptic')
 BEST = 'labeltrainids'  # of Cityscapes, whose other maps have classes that are not trained
-LOSSLESS = ('.png', '.bmp', '.tif', '.tiff')
 AFFIX = re.compile(r'[_. -][A-Za-z][A-Za-z0-9]*$|(?<=\d)[A-Za-z]+$')
 PREFIX = re.compile(r'^[A-Za-z]+[_. -]?(?=\d)|^[A-Za-z]+[_. -]')
 SAMPLED = 5  # files of a folder that are looked into
@@ -74,14 +74,16 @@ class Group:
 
     @cached_property
     def is_map(self) -> bool:
-        """Whether the files are label maps: lossless, with few colors, or named so."""
+        """Whether the files are label maps: lossless, with few colors, or named so.
+
+        In JPEG, they are masks of black and white that are named so.
+        """
+        is_named = self.is_named(MAPS) and not self.is_named(IMAGES)
+        sampled = self.paths[:: max(1, len(self.paths) // SAMPLED)][:SAMPLED]
         if not all(path.suffix.lower() in LOSSLESS for path in self.paths[:SAMPLED]):
-            return False
-        step = max(1, len(self.paths) // SAMPLED)
-        counts = [c for p in self.paths[::step][:SAMPLED] if (c := num_colors(p)) is not None]
-        if counts and np.median(counts) <= FEW:
-            return True
-        return self.is_named(MAPS) and not self.is_named(IMAGES)
+            return is_named and all(map(is_black_and_white, sampled))
+        counts = [c for p in sampled if (c := num_colors(p)) is not None]
+        return is_named or bool(counts and np.median(counts) <= FEW)
 
     def is_named(self, words: Sequence[str]) -> bool:
         name = f'{self.folder.name} {self.ending}'.lower()
@@ -90,8 +92,9 @@ class Group:
     @property
     def rank(self) -> tuple[bool, bool, bool]:
         """Which of several maps of one image is meant, the best first."""
-        name = f'{self.folder.name}{self.ending}'.lower()
-        return BEST not in name, any(w in name for w in OTHER_MAPS), not self.is_named(MAPS)
+        name = f'{self.folder.parent.name}/{self.folder.name}{self.ending}'.lower()
+        is_other, is_map = (any(w in name for w in words) for words in (OTHER_MAPS, MAPS))
+        return BEST not in name, is_other, not is_map
 
 
 def without_common(names: dict[str, Path], pattern: re.Pattern) -> dict[str, Path]:
@@ -106,6 +109,13 @@ def without_common(names: dict[str, Path], pattern: re.Pattern) -> dict[str, Pat
 def is_known(affix: str) -> bool:
     """Whether an affix is a word for images or maps."""
     return any(word in affix.lower() for word in (*MAPS, *OTHER_MAPS, *IMAGES, 'ids'))
+
+
+def is_black_and_white(path: Path) -> bool:
+    try:
+        return read_values(path).ndim == 2
+    except Unreadable:
+        return False
 
 
 def num_colors(path: Path) -> int | None:
@@ -239,17 +249,16 @@ def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[str,
     """The split of every name that ``SPLIT.txt`` lists, unless folders are named after splits."""
     if any(named_split(pair.images.folder, tree.root) for pair in pairs):
         return {}
-    paths = tree.named(*(f'{name}.txt' for name in SPLIT_NAMES))
+    paths = tree.named(*LISTS)
     of_voc = [path for path in paths if path.parts[-3:-1] == ('ImageSets', 'Segmentation')]
     others = [path for path in paths if path.parent == tree.root or path.parent.name == 'splits']
     stems = {path.stem for pair in pairs for path in pair.images.paths}
     found = {}
-    for path in of_voc or others:
-        for line in read_list(path, findings):
-            name = line.split()[0].replace('\\', '/').rpartition('/')[2]
-            stem = name if name in stems else name.rpartition('.')[0]
-            if stem in stems:
-                found[stem] = SPLIT_NAMES[path.stem.lower()]
+    for place, split in read_splits(of_voc or others, findings).items():
+        name = place.replace('\\', '/').rpartition('/')[2]
+        stem = name if name in stems else name.rpartition('.')[0]
+        if stem in stems:
+            found[stem] = split
     return found
 
 
@@ -289,8 +298,9 @@ def dataset_of(root: Path, splits: dict[str, list[Picture]], findings: Findings)
 
 def read_pair(images: Path, maps: Path, findings: Findings) -> list[Picture]:
     """Every image of a folder with its map in another, both with folders below."""
-    lossless = (path for path in images_below(maps) if path.suffix.lower() in LOSSLESS)
-    groups = Group(images, tuple(images_below(images))), Group(maps, tuple(lossless))
+    paths = images_below(maps)
+    lossless = [path for path in paths if path.suffix.lower() in LOSSLESS]
+    groups = Group(images, tuple(images_below(images))), Group(maps, tuple(lossless or paths))
     return list(pictures_in(Pair(*groups, match_names(*groups)), {}, findings))
 
 

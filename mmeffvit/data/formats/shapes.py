@@ -11,6 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.utils.optional import require
+
 from .coco_file import MAX_PIXELS, encode_runs
 
 Points = Sequence[tuple[float, float]]
@@ -113,6 +115,17 @@ def placed(mask: NDArray, left: float, top: float, size: tuple[int, int]) -> dic
         raise ValueError('a mask that reaches outside of its image')
     full[y : y + mask.shape[0], x : x + mask.shape[1]] = mask
     return encode_runs(full)
+
+
+def with_holes(points: Points, holes: Sequence[Points], size: tuple[int, int]) -> dict[str, Any]:
+    """A polygon without its holes in an image of ``size``, as run lengths."""
+    height, width = size
+    if not 0 < height * width <= MAX_BYTES:
+        raise ValueError(f'a polygon in an image of {width} x {height} pixels')
+    clipped = [np.clip(part, 0, (width, height)).ravel().tolist() for part in (points, *holes)]
+    coco = require('pycocotools.mask', 'Reading polygons with holes')
+    full, *rest = (coco.decode(code) for code in coco.frPyObjects(clipped, height, width))
+    return encode_runs(full & ~np.any(rest, 0))
 
 
 def box_of_mask(mask: NDArray, left: float = 0, top: float = 0) -> tuple[float, ...]:

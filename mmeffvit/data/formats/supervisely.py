@@ -9,7 +9,7 @@ from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.text import counted
 
 from .builder import Builder
-from .shapes import box_of, box_of_mask, flat, number, placed, points_of, unpack_png
+from .shapes import box_of, box_of_mask, flat, number, placed, points_of, unpack_png, with_holes
 
 NAME = 'Supervisely'
 
@@ -55,7 +55,7 @@ def read_file(path: Path, content: dict, tree: Tree, builder: Builder) -> None:
 def read_object(
     row: Any, picture: Picture, size: Size | None, where: str, builder: Builder
 ) -> Object | None:
-    """Add an object; holes of polygons are filled, as in COCO."""
+    """Add an object; polygons with holes become run lengths, since COCO's polygons have none."""
     kind, name = row.get('geometryType'), row['classTitle']
     if kind == 'bitmap':
         left, top = (number(value) for value in row['bitmap']['origin'])
@@ -67,4 +67,7 @@ def read_object(
         return None
     points = points_of(row['points']['exterior'])
     mask = None if kind == 'rectangle' else [flat(points)]
+    holes = [points_of(hole) for hole in row['points'].get('interior') or ()]
+    if mask and holes and size:
+        mask = with_holes(points, holes, size)
     return builder.add(picture, name, where, box=box_of(points), mask=mask)

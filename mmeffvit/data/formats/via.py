@@ -23,6 +23,8 @@ NAME = 'VIA'
 ONLY = 'object'  # the class where no attribute names one
 LIKELY = ('class', 'label', 'name', 'type', 'kind', 'category', 'object')
 SHAPES = 'region_shape_attributes'  # a column of its CSV
+THIRD = ('metadata', 'view', 'file', 'attribute')  # tables of VIA 3
+NUMBERED = (None, 'point', 'rect', 'circle', 'ellipse', 'line', 'polyline', 'polygon')  # by VIA 3
 
 
 def find(tree: Tree) -> Match | None:
@@ -35,7 +37,8 @@ def find(tree: Tree) -> Match | None:
 
 
 def is_via(content: bytes) -> bool:
-    return b'"shape_attributes"' in content or b'"_via_img_metadata"' in content
+    is_third = all(f'"{key}"'.encode() in content for key in THIRD)
+    return is_third or b'"shape_attributes"' in content or b'"_via_img_metadata"' in content
 
 
 def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
@@ -65,6 +68,9 @@ def images_of(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list
         yield from images_of_csv(path, findings)
         return
     content = read_json(path)
+    if isinstance(content, dict) and all(isinstance(content.get(key), dict) for key in THIRD):
+        yield from images_of_third(content)
+        return
     content = content.get('_via_img_metadata', content) if isinstance(content, dict) else content
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a file of VIA's regions")
@@ -75,6 +81,43 @@ def images_of(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list
                 entry['filename'],
                 list(regions.values() if isinstance(regions, dict) else regions),
             )
+
+
+def images_of_third(content: dict) -> Iterator[tuple[str, list[Any]]]:
+    """The images of VIA 3, with regions as the versions before have them."""
+    files, attributes = content['file'], content['attribute']
+    by_view: dict[Any, list[Any]] = {key: [] for key in content['view']}
+    for row in content['metadata'].values():
+        try:
+            named = {attributes[key]['aname']: option_of(attributes[key], value)
+                     for key, value in row['av'].items()}  # fmt: skip
+            region = dict(shape_attributes=shape_of(row['xy']), region_attributes=named)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            region = error  # which has no attributes, and is reported as it
+        view = str(row.get('vid')) if isinstance(row, dict) else ''
+        by_view.get(view, []).append(region)
+    for key, view in content['view'].items():
+        try:
+            name = files[str(view['fid_list'][0])]['fname']
+        except (IndexError, KeyError, TypeError):
+            continue
+        if isinstance(name, str):
+            yield name, by_view[key]
+
+
+def option_of(attribute: dict, value: Any) -> Any:
+    """The text of the options that a value numbers, the first of several."""
+    options = attribute.get('options') or {}
+    return options.get(str(value).partition(',')[0], value)
+
+
+def shape_of(numbers: list) -> dict[str, Any]:
+    """The shape of a row of VIA 3: the number of its kind, and its coordinates."""
+    kind, values = NUMBERED[numbers[0]], numbers[1:]
+    if kind == 'polygon':
+        return dict(name=kind, all_points_x=values[0::2], all_points_y=values[1::2])
+    keys = {'rect': ('x', 'y', 'width', 'height'), 'circle': ('cx', 'cy', 'r')}
+    return dict(zip(keys.get(kind, ('cx', 'cy', 'rx', 'ry')), values, strict=False), name=kind)
 
 
 def images_of_csv(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,6 +19,7 @@ from .coco_file import MAX_PIXELS, box_fault
 
 NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
+LISTS = ('trainval.txt', *(f'{name}.txt' for name in SPLIT_NAMES))
 ROOT = re.compile(rb'<annotation(?![\w.-])')
 OBJECT = re.compile(r'<object(?![\w.-])')
 
@@ -62,10 +63,23 @@ def read(place: tuple[Tree, list[Path]], findings: Findings) -> DataSet:
 
 def read_lists(tree: Tree, findings: Findings, kind: str = 'Main') -> dict[str, str]:
     """The split of every name, where the dataset has lists of them in ``ImageSets``."""
-    found = {}
-    for path in tree.named(*(f'{name}.txt' for name in SPLIT_NAMES)):
-        if path.parts[-3:-1] == ('ImageSets', kind):  # those of single classes have other names
-            found |= {line.split()[0]: SPLIT_NAMES[path.stem] for line in read_list(path, findings)}
+    paths = tree.named(*LISTS)
+    return read_splits([p for p in paths if p.parts[-3:-1] == ('ImageSets', kind)], findings)
+
+
+def read_splits(paths: Sequence[Path], findings: Findings) -> dict[str, str]:
+    """The split of every name in some of ``LISTS``.
+
+    ``trainval.txt`` is not used beside a list to train on; else it is one, without the names in
+    the others.
+    """
+    trained = {p.parent for p in paths if SPLIT_NAMES.get(p.stem.lower()) == 'train'}
+    found: dict[str, str] = {}
+    for path in paths:
+        split = SPLIT_NAMES.get(path.stem.lower())
+        if split or path.parent not in trained:
+            names = (line.split()[0] for line in read_list(path, findings))
+            found.update(dict.fromkeys(names, split or 'train'))
     return found
 
 
@@ -138,14 +152,17 @@ def read_objects(
         where = f'{path}, line {lines[number]}' if known else str(path)
         try:
             is_difficult = (entry.findtext('difficult') or '').strip() == '1'
+            if entry.findtext('deleted') == '1':
+                continue
             name, (left, top, right, bottom) = object_in(entry)
+            mask = [outline] if (outline := outline_in(entry)) else None
         except ValueError as error:
             findings.add(faults.RECORD_BROKEN, f'{where}: {error}')
             yield None
             continue
         label = numbers.setdefault(name, len(numbers))
         box = (left, top, right - left, bottom - top)
-        yield Object(label, box, where, is_crowd=is_difficult)
+        yield Object(label, box, where, mask, is_crowd=is_difficult)
 
 
 def read_names(path: str | Path) -> list[str]:
@@ -216,12 +233,21 @@ def size_of(root: ElementTree.Element) -> Size | None:
 
 def object_in(entry: ElementTree.Element, *, as_mmdet: bool = False) -> tuple[str, list[float]]:
     """Name and corners of an object; ``as_mmdet``, which stops at some, rejects these."""
-    name, box = entry.findtext('name'), entry.find('bndbox')
-    if not name or box is None:
+    name, box = (entry.findtext('name') or '').strip(), entry.find('bndbox')
+    outline = None if as_mmdet else outline_in(entry)
+    if not name or (box is None and not outline):
         raise ValueError(f'an object without {"bndbox" if name else "name"}')
     if as_mmdet and entry.find('difficult') is not None:  # labelme writes it empty
         number_in(entry, 'difficult', integer=True)
+    if box is None:
+        x, y = outline[0::2], outline[1::2]
+        return name, [min(x), min(y), max(x), max(y)]
     return name, [number_in(box, corner) for corner in CORNERS]
+
+
+def outline_in(entry: ElementTree.Element) -> list[float]:
+    """The polygon of an object, as LabelMe's XML has it: x and y of every point."""
+    return [number_in(point, axis) for point in entry.iterfind('polygon/pt') for axis in 'xy']
 
 
 def number_in(parent: ElementTree.Element, tag: str, *, integer: bool = False) -> float:

@@ -22,7 +22,16 @@ MAX_DEPTH = 20  # of lists in lists
 NAME = 'YOLO'
 SUFFIXES = ('.yaml', '.yml')
 KEYS = dict(train='train', val='val', valid='val', test='test')
-NOT_LABELS = ('classes', 'train', 'val', 'valid', 'test', 'README')  # text files beside labels
+NOT_LABELS = (
+    'classes',
+    'labels',
+    'names',
+    'train',
+    'val',
+    'valid',
+    'test',
+    'README',
+)  # text files beside labels
 PIXELS = 2.0  # larger numbers are not rounded fractions
 NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
 
@@ -166,10 +175,17 @@ def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
     for line in read_list(place, findings):
         image = Path(os.path.normpath(place.parent / line))
         if any(image.is_relative_to(os.path.normpath(root)) for root in roots):
-            found.append(image)
+            found.append(image if image.exists() else resolve(line, roots[0]) or image)
         else:
             findings.add(faults.IMAGE_OUTSIDE, f'{place}: {line:.200}')
     return found
+
+
+def resolve(name: str, root: Path) -> Path | None:
+    """A file of a dataset that was elsewhere when its path was written."""
+    parts = [part for part in name.replace('\\', '/').split('/') if part not in ('', '.', '..')]
+    tried = (root.joinpath(*parts[i:]) for i in range(len(parts)))
+    return next((path for path in tried if path.is_file()), None)
 
 
 def read_pictures(

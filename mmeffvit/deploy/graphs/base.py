@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.fusion import fuse
 from mmeffvit.utils.modules import normalization
 
 from .any_size import any_size

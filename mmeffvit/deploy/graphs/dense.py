@@ -1,4 +1,4 @@
-"""Export graphs of dense detectors: RetinaNet, RTMDet, SSDLite, the light detector."""
+"""Export graphs of dense detectors: RetinaNet, RTMDet, SSDLite, GFLite."""
 
 from collections.abc import Callable, Iterator
 

@@ -4,7 +4,6 @@ Phones run convolutions on a GPU or an accelerator, which have no NMS, no sortin
 application does these steps on the CPU.
 """
 
-import copy
 from functools import partial
 
 import torch
@@ -105,19 +104,56 @@ class VisionBoxes(RawBoxes):
         return super().finish(boxes[None], confidence[None], size=size)
 
 
-class VisionLabelMap(RawGraph):
-    """The label map of one image.
+class Candidates(RawGraph):
+    """The objects of a detector before NMS; the application has to run class-wise NMS itself.
 
     Shape:
-        images (1, 3, H, W) -> label_map (H, W), int64.
+        images (1, 3, H, W) -> boxes (1, N, 4), scores (1, N) and labels (1, N) in the order of the
+        levels; scores of -1 mark empty entries.
+    """
+
+    remaining = 'its boxes are candidates before NMS'
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.output_names = graph.output_names
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        size = (images.shape[2], images.shape[3])
+        return self.full.candidates(self.full.normalize(images), size)
+
+    def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return self.full.suppress(*values, size)
+
+
+class FixedLabelMap(RawGraph):
+    """The label map, without a search for classes, whose number would depend on the image.
+
+    Shape:
+        images (1, 3, H, W) -> label_map (1, H, W), int64.
     """
 
     output_names = ('label_map',)
     remaining = 'its label map has the size of the image'
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        (label_map,) = self.full(images)
-        return (label_map[0],)
+        x = self.full.normalize(images)
+        size = (images.shape[2], images.shape[3])
+        return (self.full.resized(self.full.logits(x), x.shape[2:], size),)
+
+    def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return values
+
+
+class VisionLabelMap(FixedLabelMap):
+    """The label map of one image.
+
+    Shape:
+        images (1, 3, H, W) -> label_map (H, W), int64.
+    """
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        return (super().forward(images)[0][0],)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return (values[0][None],)
@@ -177,20 +213,16 @@ def without_selection(
 for_vision = partial(without_selection, boxes=VisionBoxes, labels=VisionLabelMap)
 
 
-def before_nms(graph: nn.Module, size: tuple[int, int] | None = None) -> nn.Module:
-    """A detector's graph that returns its candidates before NMS; others are returned unchanged.
-
-    Boxes (B, N, 4), scores (B, N) and labels (B, N) in the order of the levels; scores of -1 mark
-    empty entries. The application has to run class-wise NMS itself.
+def before_nms(graph: Graph, size: tuple[int, int] | None = None) -> Graph | RawGraph:
+    """The graph with outputs of fixed shapes: without NMS, and with the label map of all classes.
 
     Raises:
         UserError: If NMS is not the last step of a detector's graph.
     """
+    if isinstance(graph, SegmentorGraph):
+        return FixedLabelMap(graph).eval()
     if 'boxes' not in graph.output_names:
         return graph
     if not hasattr(graph, 'candidates'):
         raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
-    candidates = copy.copy(graph)
-    candidates.results, candidates.finish = graph.candidates, graph.suppress
-    candidates.remaining = 'its boxes are candidates before NMS'
-    return candidates
+    return Candidates(graph).eval()

@@ -1,28 +1,17 @@
 """The files to measure for a model or an exported file, if they agree with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from mmeffvit.deploy import compare
 from mmeffvit.deploy.agreement import DisagreementError, Measure, worst
-from mmeffvit.deploy.compare import (
-    FLOAT,
-    HALF,
-    Expect,
-    Images,
-    Limits,
-    Outputs,
-    Run,
-    Steps,
-    batch,
-    check_agreement,
-    compare,
-    expect_same,
-)
+from mmeffvit.deploy.compare import Expect, Images, Run, Steps
 from mmeffvit.deploy.export import Source, ToolOptions
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.openvino.write import to_openvino
@@ -35,6 +24,9 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
+from .pytorch import open_saved
+from .worker import PYTORCH
+
 STORED = (
     'the weights are stored as float16, in half the space, but computed in float32 on this CPU: '
     'as fast as float32'
@@ -44,168 +36,151 @@ OTHERS = 'an exported file is not converted for it: give the config and the chec
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file, or a model in PyTorch, that agrees with the model.
-
-    Args:
-        runtime: Name of its runtime.
-        precision: 'float32', 'float16' or 'int8'.
-        path: The file; None for a model in PyTorch.
-        measures: Its agreement.
-        agreement: The same in words, with the limit.
-        last_steps: What remains for the application, see :func:`.rounds.time_in_rounds`.
-        device: 'cpu', or the GPU that runs it.
-        graph: The model in PyTorch, without a file.
-    """
+    """A file, or a model in PyTorch, to be measured; or a format that is not, and why."""
 
     runtime: str
-    precision: str
-    path: Path | None
-    measures: Mapping[str, float]
-    agreement: str
-    last_steps: Steps | None = None
-    device: str = 'cpu'
-    graph: Graph | None = None
+    precision: str  # float32, float16 or int8
+    path: Path = Path()
+    state: str = 'agrees'  # others are not measured, or could not be
+    reason: str = ''  # its agreement with the limit, or why it is not measured
+    measures: Mapping[str, float] = field(default_factory=dict)  # its agreement by name
+    last_steps: Steps | None = None  # what remains for the application after the file
+    device: str = 'cpu'  # or the GPU that runs it
+
+    def __str__(self) -> str:
+        return f'{self.runtime} {self.precision}: {self.state}: {self.reason}'
+
+    @property
+    def agrees(self) -> bool:
+        return self.state == 'agrees'
 
     @property
     def half(self) -> bool:
         return self.precision == 'float16'
 
+    def open(self) -> Run:
+        if self.path.suffix == PYTORCH:
+            return open_saved(self.path, self.device, half=self.half).run
+        return open_model(self.path, half=self.half, device=self.device).run
 
-@dataclass(frozen=True)
-class Absent:
-    """A format that is not measured and never chosen.
+    def described(self, errors: Sequence[Measure]) -> 'Candidate':
+        """The candidate with its errors, and the one that is closest to its limit in words."""
+        largest = max(errors, key=lambda error: error.value / max(error.limit, 1e-12))
+        measures = {error.name: error.value for error in errors}
+        return replace(self, measures=measures, reason=str(largest))
 
-    Args:
-        runtime: Name of the runtime.
-        precision: 'float32', 'float16' or 'int8'.
-        state: 'rejected' if it disagrees with the model, 'not installed', 'not possible', 'stored
-            only' or 'not measured'.
-        reason: Why.
-    """
+    def compared(self, expect: Expect, batches: Sequence[Images]) -> 'Candidate':
+        """The candidate with its errors on images, if its runtime computes in its precision.
 
-    runtime: str
-    precision: str
-    state: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f'{self.runtime} {self.precision}: {self.state}: {self.reason}'
-
-
-Entry = Candidate | Absent
+        Raises:
+            DisagreementError: If an error exceeds its limit.
+        """
+        run, steps = self.open(), self.last_steps
+        if self.half and self.path.suffix != PYTORCH:
+            single = replace(self, precision='float32').open()
+            pairs = ((single(images), run(images)) for images in batches)
+            if all(np.array_equal(a[name], b[name]) for a, b in pairs for name in a):
+                return replace(self, state='stored only', reason=STORED)
+        limits = compare.HALF if self.half else compare.FLOAT
+        finished = (lambda images: steps(run(images))) if steps else run
+        errors = compare.compare(finished, expect, batches, limits)
+        compare.check_agreement(errors, 'the same images')
+        return self.described(errors)
 
 
 def attempt(
-    runtime: str, precision: str, make: Callable[[], Entry], packages: Sequence[str] = ()
-) -> Entry:
+    file: Candidate, make: Callable[[Candidate], Candidate], packages: Sequence[str] = ()
+) -> Candidate:
     """What ``make`` returns if the packages are installed, or why there is no candidate."""
-    absent = partial(Absent, runtime, precision)
+    state = 'not installed'
     try:
         for package in packages:
-            require(package, f'{runtime} {precision}')
-    except UserError as error:
-        return absent('not installed', str(error))
-    try:
-        return make()
+            require(package, f'{file.runtime} {file.precision}')
+        state = 'not possible'
+        return make(file)
     except DisagreementError as error:
-        return absent('rejected', str(error))
-    except UserError as error:
-        return absent('not possible', str(error))
+        return replace(file, state='rejected', reason=str(error))
     except Exception as error:  # of converters, which have no class in common
-        return absent('not possible', reason(error))
+        text = str(error) if isinstance(error, UserError) else reason(error)
+        return replace(file, state=state, reason=text)
+
+
+def file_in(folder: Path, suffix: str, precision: str) -> Candidate:
+    """A file in a folder of its own."""
+    out = folder / f'{suffix[1:]}_{precision}' / f'model{suffix}'
+    out.parent.mkdir(exist_ok=True)
+    return Candidate(BY_SUFFIX[suffix].runtime, precision, out)
 
 
 def float_files(
     source: Source, options: ExportOptions, folder: Path, suffix: str
-) -> Iterator[Entry]:
-    """Files of a model in float32 and, if the format has it, in float16, each in its folder."""
+) -> Iterator[Candidate]:
+    """Files of a model in float32 and, if the format has it, in float16."""
     kind = BY_SUFFIX[suffix]
+
+    def make(file: Candidate) -> Candidate:
+        written = source.write(file.path, options, half=file.half)
+        if written.exported is not source.graph:
+            size = tuple(written.batches[0].shape[2:])
+            steps = partial(finish, source.graph, written.exported, size=size)
+            file = replace(file, last_steps=steps)
+        if file.half:
+            return file.compared(source.expect, written.batches)
+        return file.described(written.errors)
+
     for precision in ('float32', 'float16') if kind.has_half else ('float32',):
-        make = partial(float_file, source, options, folder, suffix, precision)
-        yield attempt(kind.runtime, precision, make, kind.packages)
-
-
-def float_file(
-    source: Source, options: ExportOptions, folder: Path, suffix: str, precision: str
-) -> Entry:
-    half = precision == 'float16'
-    out = folder / f'{suffix[1:]}_{precision}' / f'model{suffix}'
-    written = source.write(out, options, half=half)
-    steps = None
-    if written.exported is not source.graph:
-        size = tuple(written.batches[0].shape[2:])
-        steps = partial(finish, source.graph, written.exported, size=size)
-    if half:
-        return half_file(out, source.expect, written.batches, steps)
-    found = described(written.errors)
-    return Candidate(BY_SUFFIX[suffix].runtime, precision, out, *found, steps)
-
-
-def half_file(
-    path: Path, expect: Expect, batches: Sequence[Images], steps: Steps | None = None
-) -> Entry:
-    """A file with float16 weights, if the runtime computes in float16 on this CPU.
-
-    Raises:
-        DisagreementError: If it does, and the outputs differ from the model's.
-    """
-    runtime = BY_SUFFIX[path.suffix].runtime
-    single, half = (open_model(path, half=each).run for each in (False, True))
-    if all(equal(single(images), half(images)) for images in batches):
-        return Absent(runtime, 'float16', 'stored only', STORED)
-    run = (lambda images: steps(half(images))) if steps else half
-    found = checked(run, expect, batches, HALF)
-    return Candidate(runtime, 'float16', path, *found, steps)
-
-
-def equal(one: Outputs, other: Outputs) -> bool:
-    return all(np.array_equal(one[name], other[name]) for name in one)
-
-
-def checked(
-    run: Run, expect: Expect, batches: Sequence[Images], limits: Limits
-) -> tuple[dict[str, float], str]:
-    """The agreement of a file with the model, see :func:`described`.
-
-    Raises:
-        DisagreementError: If an error exceeds its limit.
-    """
-    errors = compare(run, expect, batches, limits)
-    check_agreement(errors, 'the same images')
-    return described(errors)
-
-
-def described(errors: Sequence[Measure]) -> tuple[dict[str, float], str]:
-    """Errors by name, and the one that is closest to its limit."""
-    largest = min(errors, key=lambda error: error.margin)
-    return {error.name: error.value for error in errors}, str(largest)
+        yield attempt(file_in(folder, suffix, precision), make, kind.packages)
 
 
 def int8_file(
     suffix: str, floats: Mapping[str, Candidate], images: Path | None, folder: Path, **options: Any
-) -> Entry:
+) -> Candidate:
     """The int8 file of a format, made from one of ``floats``, which agree with the model.
 
     It is calibrated and compared on a folder of ``images``; for ``options`` see
     :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
     kind = BY_SUFFIX[suffix]
-    base, runtime = kind.int8_source, kind.runtime
-    absent = partial(Absent, runtime, 'int8', 'not measured')
+    base = kind.int8_source
+    file = file_in(folder, suffix, 'int8')
+    absent = partial(replace, file, state='not measured')
     if images is None:
-        return absent('it is calibrated on images: give --images FOLDER')
+        return absent(reason='it is calibrated on images: give --images FOLDER')
 
-    def make() -> Entry:
+    def make(file: Candidate) -> Candidate:
         if base not in floats:
-            return absent(f'it is made from a {base} in float32 that agrees, and there is none')
-        file, out = floats[base], folder / f'{suffix[1:]}_int8' / f'model{suffix}'
-        done = quantize(file.path, images, out, allow_slower=True, **options)
-        lowest = ', '.join(f'{each.kind} {each.value:.3g}' for each in worst(done.chosen.measures))
+            why = f'it is made from a {base} in float32 that agrees, and there is none'
+            return absent(reason=why)
+        done = quantize(floats[base].path, images, file.path, allow_slower=True, **options)
         measures = {each.name: each.value for each in done.chosen.measures}
+        lowest = ', '.join(f'{each.kind} {each.value:.3g}' for each in worst(done.chosen.measures))
+        steps = floats[base].last_steps
         agreement = f'{lowest}, compared with float32'
-        return Candidate(runtime, 'int8', done.out, measures, agreement, file.last_steps)
+        return replace(file, reason=agreement, measures=measures, last_steps=steps)
 
-    return attempt(runtime, 'int8', make, kind.int8_packages)
+    return attempt(file, make, kind.int8_packages)
+
+
+def gpu_files(
+    device: str,
+    floats: Mapping[str, Candidate],
+    expect: Expect,
+    images: Images,
+    graph: Graph | None,
+    folder: Path,
+) -> Iterator[Candidate]:
+    """The ONNX file, if one agrees on the CPU, and the PyTorch model, if given, on a GPU."""
+    files = []
+    if '.onnx' in floats:
+        files.append(Candidate('ONNX Runtime CUDA', 'float32', floats['.onnx'].path, device=device))
+    if graph is not None:
+        torch.save(graph, path := folder / f'model{PYTORCH}')
+        files += [
+            Candidate('PyTorch CUDA', precision, path, device=device)
+            for precision in ('float32', 'float16')
+        ]
+    for file in files:
+        yield attempt(file, lambda file: file.compared(expect, [images]))
 
 
 def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
@@ -223,37 +198,29 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
     shape = options.shape or fixed
     if shape is None:
         raise UserError('the size of the images is not in the file; give --shape HEIGHT WIDTH')
-    if options.image is None:
-        image = noise_image(shape)
-    else:
+    image = noise_image(shape)
+    if options.image is not None:
         read = reader_of((1, 3, *shape), session.metadata)
         image = read(options.image)[0].transpose(1, 2, 0)
-    images = batch(image, shape, count if isinstance(count, int) else 1)
+    images = compare.batch(image, shape, count if isinstance(count, int) else 1)
     session.run(images)
     return images, NOTE in session.metadata
 
 
 def exported_files(
-    path: Path, images: Images, is_int8: bool, folder: Path, suffix: str
-) -> Iterator[Entry]:
+    path: Path, expect: Expect, images: Images, is_int8: bool, folder: Path, suffix: str
+) -> Iterator[Candidate]:
     """The file itself, or the OpenVINO files of a float ``.onnx``."""
-    runtime = BY_SUFFIX[suffix].runtime
+
+    def make(file: Candidate) -> Candidate:
+        to_openvino(path, file.path, half=file.half)
+        return file.compared(expect, [images])
+
     if suffix == path.suffix:
-        yield Candidate(runtime, 'int8' if is_int8 else 'float32', path, {}, 'the file itself')
+        precision = 'int8' if is_int8 else 'float32'
+        yield Candidate(BY_SUFFIX[suffix].runtime, precision, path, reason='the file itself')
     elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
         for precision in ('float32', 'float16'):
-            make = partial(openvino_file, path, images, folder, precision)
-            yield attempt(runtime, precision, make, ('openvino',))
+            yield attempt(file_in(folder, suffix, precision), make, ('openvino',))
     else:
-        yield Absent(runtime, 'float32', 'not measured', OTHERS)
-
-
-def openvino_file(path: Path, images: Images, folder: Path, precision: str) -> Entry:
-    out = folder / f'xml_{precision}' / 'model.xml'
-    out.parent.mkdir(parents=True)
-    to_openvino(path, out, half=precision == 'float16')
-    expect = partial(expect_same, open_model(path).run)
-    if precision == 'float16':
-        return half_file(out, expect, [images])
-    found = checked(open_model(out).run, expect, [images], FLOAT)
-    return Candidate(BY_SUFFIX[out.suffix].runtime, precision, out, *found)
+        yield Candidate(BY_SUFFIX[suffix].runtime, 'float32', state='not measured', reason=OTHERS)

@@ -7,9 +7,8 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -19,18 +18,13 @@ from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.optional import require
 
 WARM_UP = 2  # runs that are not counted
-CONTROL_FLOW = ('If', 'Loop', 'Scan')  # their time includes that of the nodes inside
 Run = dict[tuple[str, str], float]  # seconds by name and kind of operator
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer of a file, or several that the runtime has fused.
+class Layer(NamedTuple):
+    """A layer of a file, or several that the runtime has fused, and the median time of a run.
 
-    Args:
-        name: Names of the module and the operator, or the runtime's own name.
-        kind: The runtime's name for the kind of operator.
-        seconds: Median time of a run.
+    The name is that of the module and the operator, or the runtime's own.
     """
 
     name: str
@@ -38,20 +32,15 @@ class Layer:
     seconds: float
 
 
-@dataclass(frozen=True)
-class LayerTimes:
+class LayerTimes(NamedTuple):
     """All layers of a file, in the order of execution.
 
-    Args:
-        runtime: Name of the runtime.
-        threads: Number of threads.
-        layers: The layers.
-        seconds: Median time of a whole run while the layers were timed, which takes longer.
+    ``seconds`` is the median of whole runs while the layers were timed, which takes longer.
     """
 
     runtime: str
     threads: int
-    layers: tuple[Layer, ...]
+    layers: Sequence[Layer]
     seconds: float
 
     @property
@@ -67,6 +56,15 @@ class LayerTimes:
         rows = [(kind, len(times), sum(times)) for kind, times in found.items()]
         return sorted(rows, key=lambda row: row[2], reverse=True)
 
+    def as_dict(self) -> dict[str, Any]:
+        names = ('kind', 'number', 'seconds')
+        return dict(
+            runtime=self.runtime, threads=self.threads, run_seconds=self.seconds,
+            total_seconds=self.total,
+            kinds=[dict(zip(names, row, strict=True)) for row in self.kinds()],
+            layers=[layer._asdict() for layer in self.layers],
+        )  # fmt: skip
+
 
 def time_layers(path: Path, images: NDArray, threads: int, seconds: float) -> LayerTimes:
     """Time the layers of an ``.onnx`` or ``.xml`` file for about ``seconds``."""
@@ -74,9 +72,7 @@ def time_layers(path: Path, images: NDArray, threads: int, seconds: float) -> La
     whole, runs = measure(path, images, threads, seconds)
     names = dict.fromkeys(key for run in runs for key in run)
     layers = [Layer(*name, statistics.median(run.get(name, 0.0) for run in runs)) for name in names]
-    return LayerTimes(
-        BY_SUFFIX[path.suffix].runtime, threads, tuple(layers), statistics.median(whole)
-    )
+    return LayerTimes(BY_SUFFIX[path.suffix].runtime, threads, layers, statistics.median(whole))
 
 
 def onnx_runs(
@@ -101,18 +97,10 @@ def parse_trace(
     starts = [start for start, _ in whole]
     runs: list[Run] = [defaultdict(float) for _ in whole]
     nodes = [e for e in events if e['cat'] == 'Node' and e['name'].endswith('_kernel_time')]
-    branches: list[tuple[tuple[str, str], float]] = []  # nodes that run others, and their ends
-    for event in sorted(nodes, key=lambda e: (e['ts'], -e['dur'])):
-        name, end = event['name'].removesuffix('_kernel_time'), event['ts'] + event['dur']
+    for event in sorted(nodes, key=lambda e: e['ts']):
+        name = event['name'].removesuffix('_kernel_time')
         key = (names.get(name.removesuffix('_nchwc'), name), event['args']['op_name'])
-        run = runs[bisect_right(starts, event['ts']) - 1]
-        run[key] += event['dur'] / 1e6
-        while branches and branches[-1][1] <= event['ts']:
-            branches.pop()
-        if branches:  # it is part of the time of an `If` or a loop
-            run[branches[-1][0]] -= event['dur'] / 1e6
-        if key[1] in CONTROL_FLOW:
-            branches.append((key, end))
+        runs[bisect_right(starts, event['ts']) - 1][key] += event['dur'] / 1e6
     return [duration / 1e6 for _, duration in whole[WARM_UP:]], runs[WARM_UP:]
 
 
@@ -126,13 +114,9 @@ def openvino_runs(
 
     def run() -> None:
         request.infer([images])
-        runs.append({
-            (info.node_name.removesuffix('/WithoutBiases'), info.node_type): (
-                info.real_time.total_seconds()
-            )
-            for info in request.get_profiling_info()
-            if info.status.name == 'EXECUTED'
-        })  # fmt: skip
+        layers = (i for i in request.get_profiling_info() if i.status.name == 'EXECUTED')
+        names = ((i.node_name.removesuffix('/WithoutBiases'), i.node_type, i) for i in layers)
+        runs.append({(name, kind): i.real_time.total_seconds() for name, kind, i in names})
 
     return timed(run, seconds, warm_up=WARM_UP), runs[WARM_UP:]
 

@@ -1,4 +1,8 @@
-"""A model in PyTorch, opened as a file of another runtime is."""
+"""A model in PyTorch, opened as a file of another runtime is, and the GPU that runs it."""
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from numpy.typing import NDArray
@@ -7,6 +11,40 @@ from torch.utils._pytree import tree_map_only
 
 from mmeffvit.deploy.graphs.base import Graph, named
 from mmeffvit.deploy.runtime.sessions import Session
+from mmeffvit.errors import UserError
+from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
+
+
+def find_gpu(device: str) -> str | None:
+    """The GPU to measure on, if any; ``device`` is 'auto', 'cpu', 'cuda' or 'cuda:N'.
+
+    Raises:
+        UserError: If it is not the name of a GPU, or no GPU can be used.
+    """
+    if device == 'cpu':
+        return None
+    seen = torch.cuda.is_available() or (find_spec('onnxruntime') is not None and has_cuda())
+    if device == 'auto':
+        return 'cuda' if seen else None
+    if not GPU.fullmatch(device):
+        raise UserError(f'--device is {device!r}; choose from auto, cpu, cuda, cuda:N')
+    if not seen:
+        raise UserError(
+            f'--device {device}: torch {torch.__version__} finds no GPU, and ONNX Runtime is '
+            f'built without CUDA: `{INSTALL}`'
+        )
+    return device
+
+
+def gpu_name(devices: Iterable[str]) -> str:
+    """Name of the GPU among devices, if torch knows it; empty if there is none."""
+    known = torch.cuda.get_device_name if torch.cuda.is_available() else str
+    return ', '.join(known(each) for each in devices if each != 'cpu')
+
+
+def open_saved(path: Path, device: str, *, half: bool = False) -> Session:
+    """Open a graph that the profiler has saved in its own folder, see :func:`open_graph`."""
+    return open_graph(torch.load(path, weights_only=False), device, half=half)
 
 
 def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:

@@ -1,12 +1,14 @@
 """Profile a model or an exported file: measure every installed runtime, and name the best."""
 
 import shutil
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
@@ -20,16 +22,15 @@ from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
 
 from .candidates import (
-    Absent,
     Candidate,
-    Entry,
     check_exported,
     exported_files,
     float_files,
+    gpu_files,
     int8_file,
 )
-from .gpu import find_gpu, gpu_name, on_gpu
-from .layers import LayerTimes
+from .layers import Layer, LayerTimes, timed
+from .pytorch import find_gpu, gpu_name
 from .report import Measured, Profile
 from .rounds import time_in_rounds, working
 from .worker import CLOCKS, Job
@@ -67,30 +68,30 @@ class ProfileOptions:
         return self.device in ('auto', 'cpu')
 
     def check(self) -> None:
-        """Check the values.
-
-        Raises:
-            UserError: If one is invalid.
-        """
-        unknown = [each for each in self.formats if each not in OPENED]
-        if unknown or not self.formats:
-            raise UserError(f'--formats is {" ".join(unknown)}; choose from {" ".join(OPENED)}')
-        if not self.threads or min(self.threads) < 1:
-            raise UserError(
-                f'--threads is {" ".join(map(str, self.threads))}; it must be at least 1'
-            )
-        if self.clock not in CLOCKS:
-            raise UserError(f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}')
-        if self.clock == 'processor' and set(self.threads) != {1}:
-            raise UserError('--clock processor adds the time of all threads; give --threads 1')
-        if self.clock == 'processor' and not self.on_cpu:
-            raise UserError(f'--clock processor is for the CPU, and --device is {self.device}')
-        if self.gpu and not self.on_cpu and '.onnx' not in self.formats:
-            raise UserError(f'--device {self.device} measures .onnx; --formats leaves it out')
-        if not 0 < self.seconds <= 3600:
-            raise UserError(f'--seconds is {self.seconds:g}; give a number above 0, up to 3600')
-        if self.images is not None and not self.images.is_dir():
-            raise UserError(f'--images {str(self.images)!r} is not a folder')
+        """Raise UserError if a value is invalid."""
+        unknown = ' '.join(each for each in self.formats if each not in OPENED)
+        threads = ' '.join(map(str, self.threads))
+        faults = (
+            (unknown or not self.formats,
+             f'--formats is {unknown}; choose from {" ".join(OPENED)}'),
+            (min(self.threads, default=0) < 1, f'--threads is {threads}; it must be at least 1'),
+            (self.clock not in CLOCKS,
+             f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}'),
+            (self.clock == 'processor' and set(self.threads) != {1},
+             '--clock processor adds the time of all threads; give --threads 1'),
+            (self.clock == 'processor' and not self.on_cpu,
+             f'--clock processor is for the CPU, and --device is {self.device}'),
+            (not self.on_cpu and '.onnx' not in self.formats,
+             f'--device {self.device} measures .onnx; --formats leaves it out'),
+            (not 0 < self.seconds <= 3600,
+             f'--seconds is {self.seconds:g}; give a number above 0, up to 3600'),
+            (self.images is not None and not self.images.is_dir(),
+             f'--images {str(self.images)!r} is not a folder'),
+        )  # fmt: skip
+        for is_wrong, message in faults:
+            if is_wrong:
+                raise UserError(message)
+        find_gpu(self.device)
 
 
 def thread_counts(cores: int) -> tuple[int, ...]:
@@ -122,11 +123,9 @@ def profile_model(
     check_sizes(export)
     options.check()
     source = load_source(config_path, checkpoint, export)
-    shape = export.shape or source.image[1].shape[:2]
-    check_sizes(replace(export, shape=shape))
-    return profile_source(
-        Path(config_path).stem, source, ExportOptions(shape, 1, export.opset), folder, options
-    )
+    sizes = ExportOptions(export.shape or source.image[1].shape[:2], 1, export.opset)
+    check_sizes(sizes)
+    return profile_source(Path(config_path).stem, source, sizes, folder, options)
 
 
 def profile_source(
@@ -135,8 +134,8 @@ def profile_source(
     """As :func:`profile_model`, for a graph, with images of a size and batch size 1."""
     images = batch(source.image[1], sizes.shape, 1)
     floats = partial(float_files, source, sizes, folder)
-    entries = make_files(floats, source.expect, images, folder, options, graph=source.graph)
-    return measure(name, entries, images, folder, options)
+    files = make_files(floats, source.expect, images, folder, options, graph=source.graph)
+    return measure(name, files, images, folder, options)
 
 
 def profile_file(
@@ -161,20 +160,15 @@ def profile_file(
     check_sizes(export)
     options.check()
     images, is_int8 = check_exported(path, export)
-    entries = make_files(
-        partial(exported_files, path, images, is_int8, folder),
-        partial(expect_same, open_model(path).run),
-        images,
-        folder,
-        options,
-        bases=() if is_int8 else (path.suffix,),
-        size=tuple(images.shape[2:]),
-    )
-    return measure(path.name, entries, images, folder, options)
+    expect = partial(expect_same, open_model(path).run)
+    floats = partial(exported_files, path, expect, images, is_int8, folder)
+    bases = () if is_int8 else (path.suffix,)
+    files = make_files(floats, expect, images, folder, options, bases=bases)
+    return measure(path.name, files, images, folder, options)
 
 
 def make_files(
-    floats: Callable[[str], Iterable[Entry]],
+    floats: Callable[[str], Iterable[Candidate]],
     expect: Expect,
     images: Images,
     folder: Path,
@@ -182,88 +176,86 @@ def make_files(
     *,
     graph: Graph | None = None,
     bases: Sequence[str] = OPENED,
-    size: tuple[int, int] | None = None,
-) -> list[Entry]:
+) -> list[Candidate]:
     """Files of every format, in all precisions, and which of them a GPU runs.
 
     ``floats`` makes the files of a format that are not quantized, ``bases`` are the suffixes of
-    those to quantize, and ``size`` is that of the calibration images, by default the file's.
+    those to quantize.
     """
-    entries: list[Entry] = []
+    files: list[Candidate] = []
 
-    def add(made: Iterable[Entry]) -> None:
-        for entry in made:
-            step(f'{entry.runtime} {entry.precision}: {getattr(entry, "state", "agrees")}')
-            entries.append(entry)
+    def add(made: Iterable[Candidate]) -> None:
+        for file in made:
+            step(f'{file.runtime} {file.precision}: {file.state}')
+            files.append(file)
 
     formats = options.formats if options.on_cpu else ('.onnx',)
+    int8 = dict(score_thr=options.score_thr, size=tuple(images.shape[2:]))
     # NNCF forks, so it runs before LiteRT's converter, which starts threads
     for suffix in (each for each in OPENED if each in formats):
         add(floats(suffix))
         if options.on_cpu and BY_SUFFIX[suffix].int8_source in bases:
-            floats32 = float32_files(entries)
-            int8 = dict(score_thr=options.score_thr, size=size)
-            add([int8_file(suffix, floats32, options.images, folder, **int8)])
+            add([int8_file(suffix, float32_files(files), options.images, folder, **int8)])
     if options.gpu:
-        add(on_gpu(options.gpu, float32_files(entries), expect, images, graph))
-    return entries
+        add(gpu_files(options.gpu, float32_files(files), expect, images, graph, folder))
+    return files
 
 
-def float32_files(entries: Iterable[Entry]) -> dict[str, Candidate]:
+def float32_files(files: Iterable[Candidate]) -> dict[str, Candidate]:
     """Files in float32 that agree on the CPU, by suffix."""
-    return {
-        entry.path.suffix: entry
-        for entry in entries
-        if isinstance(entry, Candidate)
-        and entry.path
-        and entry.precision == 'float32'
-        and entry.device == 'cpu'
-    }
+    wanted = (True, 'float32', 'cpu')
+    return {f.path.suffix: f for f in files if (f.agrees, f.precision, f.device) == wanted}
 
 
 def measure(
-    name: str, entries: Sequence[Entry], images: Images, folder: Path, options: ProfileOptions
+    name: str, files: Sequence[Candidate], images: Images, folder: Path, options: ProfileOptions
 ) -> Profile:
-    """Time the candidates.
+    """Time the files that agree.
 
     Raises:
         UserError: If there is none.
     """
-    candidates = [
-        entry
-        for entry in entries
-        if isinstance(entry, Candidate) and (options.on_cpu or entry.device != 'cpu')
-    ]
-    absent = [entry for entry in entries if isinstance(entry, Absent)]
+    absent = [each for each in files if not each.agrees]
+    chosen = [each for each in files if each.agrees and (options.on_cpu or each.device != 'cpu')]
     stored = folder / 'images.npy'
     np.save(stored, images)
     job = partial(Job, images=stored, clock=options.clock)
     measured: list[Measured] = []
     for threads in options.threads:
         jobs = {
-            index: job(
-                file.path, threads=threads, half=file.half, device=file.device, graph=file.graph
-            )
-            for index, file in enumerate(candidates)
-            if file.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
+            index: job(each.path, threads=threads, half=each.half, device=each.device)
+            for index, each in enumerate(chosen)
+            if each.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
         }
         if jobs:
             step(f'timing {counted(len(jobs), "file")}, {counted(threads, "thread")}')
-        last_steps = {index: candidates[index].last_steps for index in jobs}
-        found, failures = time_in_rounds(jobs, options.seconds, last_steps)
-        measured += [Measured(candidates[index], timing) for index, timing in found.items()]
-        for index, reason in failures.items():
-            file = candidates[index]
-            state = f'fails, threads: {threads}'
-            absent.append(Absent(file.runtime, file.precision, state, reason))
+        after = {i: last_steps(chosen[i], images, threads, options) for i in jobs}
+        found, failures = time_in_rounds(jobs, options.seconds, after)
+        measured += [Measured(chosen[index], timing) for index, timing in found.items()]
+        state = f'fails, threads: {threads}'
+        absent += [replace(chosen[i], state=state, reason=why) for i, why in failures.items()]
     if not measured:
         raise UserError(f'nothing can be measured: {"; ".join(map(str, absent))}')
     measured.sort(key=lambda each: each.timing.median)
-    layers = layer_times(measured, job, options.seconds)
     return Profile(
-        name, images.shape, cpu_name(), num_cores(), options.clock, tuple(measured),
-        tuple(absent), layers, gpu_name({each.candidate.device for each in measured}),
+        name, images.shape, cpu_name(), num_cores(), options.clock, tuple(measured), tuple(absent),
+        layer_times(measured, job, options.seconds),
+        gpu_name({each.candidate.device for each in measured}),
     )  # fmt: skip
+
+
+def last_steps(file: Candidate, images: Images, threads: int, options: ProfileOptions) -> float:
+    """Median seconds of what remains for the application, here in torch."""
+    if file.last_steps is None:
+        return 0.0
+    outputs, before = file.open()(images), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        clock = CLOCKS[options.clock]
+        times = timed(lambda: file.last_steps(outputs), options.seconds / 2, clock)
+    finally:
+        torch.set_num_threads(before)
+    return statistics.median(times)
 
 
 def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
@@ -273,10 +265,11 @@ def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> L
     if not known:
         return None
     best = measured[0]
-    fastest = best.candidate.path and best.candidate.path.suffix
+    fastest = best.candidate.path.suffix
     path = files[fastest if fastest in known else known[0]].path
-    with working(job(path, threads=best.timing.threads, layers=seconds)) as worker:
-        return worker.first
+    with working(job(path, threads=best.timing.threads, layers=seconds)) as (answer, _):
+        runtime, threads, layers, whole = answer['layers']
+    return LayerTimes(runtime, threads, [Layer(*each) for each in layers], whole)
 
 
 def write_best(profile: Profile, out: Path) -> Path:
@@ -295,7 +288,7 @@ def write_best(profile: Profile, out: Path) -> Path:
     """
     best = profile.best_file
     path = best.candidate.path
-    kind = BY_SUFFIX[path.suffix]
+    suffixes = (path.suffix, *BY_SUFFIX[path.suffix].companions)
     if out.suffix and out.suffix != path.suffix:
         raise UserError(
             f'--write {out} ends in {out.suffix!r}, but the fastest that agrees is '
@@ -305,9 +298,9 @@ def write_best(profile: Profile, out: Path) -> Path:
     out = check_output(out.with_suffix(path.suffix))
     if out.exists() and out.samefile(path):
         raise UserError(f'--write {out} is the model itself: choose another name')
-    check_companions(out, kind.companions)
+    check_companions(out, suffixes[1:])
     with atomic_output(out) as partial_path:
-        for suffix in (path.suffix, *kind.companions):
+        for suffix in suffixes:
             if path.with_suffix(suffix).exists():  # ncnn needs no metadata
                 shutil.copyfile(path.with_suffix(suffix), partial_path.with_suffix(suffix))
     return out

@@ -3,12 +3,13 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.heads import check_heads
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Attention):
     """Multi-head self-attention of the cells of a map and of class tokens: arXiv:1706.03762.
 
     ``y = W_o(softmax(q k^T / sqrt(D)) v)`` with ``q, k, v = W(x)`` for each of M heads. The rows of
@@ -48,7 +49,7 @@ class MultiHeadAttention(nn.Module):
         any. Maps omit the weights of class tokens, so they sum to less than 1.
         """
         x, size = inputs
-        weights = self.attention_maps(x, size)[0]
+        weights = self.weights(x)[0]
         first = x.shape[1] - size[0] * size[1]
         tokens, cells = weights[:, :first], weights[:, first:]
         rows = slice(None) if locate is None else slice(locate(size), locate(size) + 1)
@@ -60,6 +61,10 @@ class MultiHeadAttention(nn.Module):
         return Reading('multi_head', title, maps, arrays, queried=True, by_head='attention')
 
     def attention_maps(self, x: Tensor, size: tuple[int, int]) -> Tensor:
+        """Also those of class tokens."""
+        return self.weights(x).flatten(2)
+
+    def weights(self, x: Tensor) -> Tensor:
         """``softmax(q k^T / sqrt(D))`` of all tokens: (B, M, T + H W, T + H W)."""
         query, key, _ = self.heads(x)
         return (query @ key.transpose(2, 3) * key.shape[3] ** -0.5).softmax(dim=-1)

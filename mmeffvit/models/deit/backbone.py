@@ -19,13 +19,15 @@ from mmeffvit.models.backbone import (
     drop_probs,
     resolve_arch,
 )
+from mmeffvit.models.layers.base_attention import Attention
+from mmeffvit.models.layers.choice import Choice, choose
 from mmeffvit.models.layers.grid import Grid, Gridded
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.head_projections import HeadProjections, Units
 from mmeffvit.models.layers.reading import Locate, Reading
 from mmeffvit.models.layers.regularization import DropPath
 from mmeffvit.models.mobile_attention.ablations import ControlVariateAttention
-from mmeffvit.models.mobile_attention.mixers import MIXERS, check_unused, make_mixer
+from mmeffvit.models.mobile_attention.mixers import MIXERS, Mixer
 from mmeffvit.registries import register_backbone
 
 from .attention import MultiHeadAttention
@@ -33,8 +35,11 @@ from .keys import LAYOUTS
 
 STRIDE = 16  # side of a patch
 MAX_TOKENS = 2  # class and distillation token
-ATTENTIONS = ('multi_head', *MIXERS)
 OUTPUTS = ('maps', 'class_tokens')
+ATTENTIONS: dict[str, Mixer] = {
+    'multi_head': lambda channels, _, num_heads: MultiHeadAttention(channels, num_heads),
+    **MIXERS,
+}
 
 Tokens = tuple[Tensor, tuple[int, int]]  # (B, T + H W, C), T class tokens first, and H and W
 
@@ -74,9 +79,9 @@ def resize_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, in
         class tokens, are unchanged.
     """
     num_tokens = positions.shape[1] - old[0] * old[1]
-    cells = positions[:, num_tokens:].transpose(1, 2).unflatten(2, old)
-    cells = F.interpolate(cells, new, mode='bicubic').flatten(2).transpose(1, 2)
-    return torch.cat((positions[:, :num_tokens], cells), dim=1)
+    image = positions[:, num_tokens:].transpose(1, 2).unflatten(2, old)
+    resized = F.interpolate(image, new, mode='bicubic').flatten(2).transpose(1, 2)
+    return torch.cat((positions[:, :num_tokens], resized), dim=1)
 
 
 class PatchEmbedding(Gridded):
@@ -133,7 +138,7 @@ class PatchEmbedding(Gridded):
         return (side, side) if side and count - side**2 <= MAX_TOKENS else None
 
 
-class TokenMixer(nn.Module):
+class TokenMixer(Attention):
     """A mixer of :data:`MIXERS` with the projections of multi-head attention.
 
     Class tokens are tokens like all others: the mixer then gets a map of T + H W rows and one
@@ -148,7 +153,7 @@ class TokenMixer(nn.Module):
         x (B, T + H W, C), size (H, W) -> (B, T + H W, C).
     """
 
-    def __init__(self, channels: int, mixer: nn.Module, num_tokens: int = 0) -> None:
+    def __init__(self, channels: int, mixer: Attention, num_tokens: int = 0) -> None:
         super().__init__()
         self.num_tokens = num_tokens
         self.qkv = nn.Linear(channels, 3 * channels)
@@ -164,14 +169,15 @@ class TokenMixer(nn.Module):
         maps = tokens.unsqueeze(3) if self.num_tokens else tokens.unflatten(2, size)
         return maps.chunk(3, dim=1)
 
-    def head_projections(self) -> HeadProjections:
+    def prunable_units(self) -> HeadProjections:
         return HeadProjections(((self.qkv, 3),), self.proj, self.mix)
 
+    @property
+    def is_readable(self) -> bool:
+        return self.mix.is_readable
 
-class ReadableTokenMixer(TokenMixer):
-    """A :class:`TokenMixer` whose mixer has attention maps: here they are without class tokens."""
-
-    def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
+    def read_attention(self, inputs: tuple[Any, ...], locate: Locate) -> Reading:
+        """Read the maps of the mixer without class tokens."""
         x, size = inputs
         maps, first = self.maps(x, size), self.num_tokens
         if not first:
@@ -184,7 +190,7 @@ class ReadableTokenMixer(TokenMixer):
 
         return replace(reading, maps=of_cells(reading.maps), arrays=of_cells(reading.arrays))
 
-    def head_outputs(self) -> HeadOutputs:
+    def head_outputs(self) -> HeadOutputs | None:
         return self.mix.head_outputs()
 
 
@@ -203,7 +209,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(F.gelu(self.expand(x)))
 
-    def hidden_units(self) -> Units:
+    def prunable_units(self) -> Units:
         return Units(((self.expand, 1),), self.project)
 
 
@@ -264,28 +270,18 @@ class ClassTokens(nn.Module):
         return tokens[0][:, : self.num_tokens]
 
 
-def make_attention(
-    arch: DeiTArch,
-    attention: str | Mapping[str, Any],
-    options: Mapping[str, Any],
-    num_tokens: int,
-) -> nn.Module:
+def make_attention(arch: DeiTArch, make_layer: Mixer, num_tokens: int) -> Attention:
     """The attention of a block.
 
     Raises:
-        ValueError: If it is unknown, is given arguments that do not apply, or needs a map.
+        ValueError: If its heads do not divide the channels, or it needs a map.
     """
-    if attention == 'multi_head':
-        check_unused(options, attention)
-        return MultiHeadAttention(arch.channels, arch.heads)
-    name = attention.get('type') if isinstance(attention, Mapping) else attention
-    if name not in MIXERS:
-        raise ValueError(f'attention is {attention!r}; choose one of {ATTENTIONS}')
-    mixer = make_mixer(attention, arch.channels, options, num_heads=arch.heads)
-    if isinstance(mixer, ControlVariateAttention) and num_tokens:
-        raise ValueError(f'attention is {attention!r} with windows on a map: choose class_tokens=0')
-    readable = hasattr(mixer, 'read_attention')
-    return (ReadableTokenMixer if readable else TokenMixer)(arch.channels, mixer, num_tokens)
+    layer = make_layer(arch.channels, arch.channels, arch.heads)
+    if isinstance(layer, MultiHeadAttention):
+        return layer
+    if isinstance(layer, ControlVariateAttention) and num_tokens:
+        raise ValueError("attention is 'eva' with windows on a map: choose class_tokens=0")
+    return TokenMixer(arch.channels, layer, num_tokens)
 
 
 def make_stage(
@@ -321,12 +317,8 @@ class DeiT(Backbone):
         out_indices: Stages whose maps are returned; negative ones count from the last.
         attention: 'multi_head', 'mobile' or another name in
             :data:`mmeffvit.models.mobile_attention.mixers.MIXERS`, or a dict of such a name as
-            `type` and of arguments of its layer.
-        head_channels: Channels of a head; None for the default of the mixer: 4 in Mobile-Attention
-            and its forms; mixers of other papers have as many heads as DeiT.
-        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
-        normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
-        competition: Whether the heads of Mobile-Attention compete.
+            `type` and of arguments of its layer, such as `head_channels`: 4 by default in
+            Mobile-Attention and its forms; mixers of other papers have as many heads as DeiT.
         class_tokens: Number of class tokens: 0, 1, or 2 for the distilled form.
         output: 'maps', or 'class_tokens' for tensors of (B, class_tokens, channels).
         resolution: Height and width, in pixels, that the position embeddings are built for, or one
@@ -344,6 +336,7 @@ class DeiT(Backbone):
     """
 
     variants = VARIANTS
+    attentions = ATTENTIONS
     layouts = LAYOUTS
 
     def __init__(
@@ -351,11 +344,7 @@ class DeiT(Backbone):
         arch: str | Mapping[str, Any] = 't',
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        attention: str | Mapping[str, Any] = 'multi_head',
-        head_channels: int | None = None,
-        kernel: str = 'sigmoid',
-        normalizer: str = 'token',
-        competition: bool = True,
+        attention: Choice = 'multi_head',
         class_tokens: int = 1,
         output: str = 'maps',
         resolution: int | tuple[int, int] = 224,
@@ -363,15 +352,10 @@ class DeiT(Backbone):
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
-        heads = dict(
-            head_channels=head_channels,
-            kernel=kernel,
-            normalizer=normalizer,
-            competition=competition,
-        )
         check_output(class_tokens, output)
         grid = cells(resolution, STRIDE)
-        build = partial(make_attention, sizes, attention, heads, class_tokens)
+        make_layer = choose(attention, ATTENTIONS, num_sizes=3)
+        build = partial(make_attention, sizes, make_layer, class_tokens)
         super().__init__(
             stem=PatchEmbedding(sizes.channels, grid, class_tokens),
             stages=(make_stage(sizes, i, build, drop_path_rate) for i in range(len(sizes.depths))),

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from mmdet.models.dense_heads import RTMDetHead
 from mmdet.models.task_modules.assigners import AssignResult, TaskAlignedAssigner
-from mmdet.registry import TASK_UTILS
 from mmdet.utils import reduce_mean
 from mmengine.model import bias_init_with_prob
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
 from mmeffvit.models.layers.conv import ConvNorm
-from mmeffvit.registries import MODELS
+from mmeffvit.registries import MODELS, TASK_UTILS
 
 KERNEL_SIZE = 5
 

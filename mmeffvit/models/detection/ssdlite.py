@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 from mmdet.models.dense_heads import SSDHead
-from mmdet.registry import TASK_UTILS
 from mmengine.model import BaseModule
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
 from mmeffvit.models.layers.conv import ConvNorm
-from mmeffvit.registries import MODELS
+from mmeffvit.registries import MODELS, TASK_UTILS
 
 XAVIER = dict(type='Xavier', layer='Conv2d', distribution='uniform', bias=0)
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.conv import ConvNorm
 from mmeffvit.models.layers.folding import add_identity
 from mmeffvit.models.layers.head_outputs import HeadOutputs
@@ -20,7 +21,7 @@ from .position_bias import PositionBias
 MAX_HALF_SCORE = torch.finfo(torch.float16).max / 32
 
 
-class TalkingHeadsAttention(nn.Module):
+class TalkingHeadsAttention(Attention):
     """Multi-head attention with position bias that mixes scores and weights across the heads.
 
     ``y = M_2(softmax(M_1(q k^T / sqrt(D) + bias))) v`` with M_1 and M_2 acting across the heads
@@ -135,7 +136,7 @@ class LocalGlobalAttention(nn.Module):
         channels: int,
         key_channels: int,
         value_channels: int,
-        mixer: nn.Module,
+        mixer: Attention,
         stride: int = 1,
         dilation: int = 1,
     ) -> None:
@@ -170,7 +171,7 @@ class LocalGlobalAttention(nn.Module):
     def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return self.mixer(query, key, value)
 
-    def head_projections(self) -> HeadProjections:
+    def prunable_units(self) -> HeadProjections:
         return head_projections(self)
 
 
@@ -223,7 +224,7 @@ class DownsamplingAttention(nn.Module):
         out_channels: int,
         key_channels: int,
         value_channels: int,
-        mixer: nn.Module,
+        mixer: Attention,
         key_stride: int = 1,
         stride: int = 2,
         dilation: int = 1,
@@ -251,7 +252,7 @@ class DownsamplingAttention(nn.Module):
         mixed = self.mixer(query, *tokens) + self.value_local(value)
         return self.project(self.act(mixed))
 
-    def head_projections(self) -> HeadProjections:
+    def prunable_units(self) -> HeadProjections:
         return head_projections(self)
 
 

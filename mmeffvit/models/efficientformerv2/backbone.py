@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,18 +18,19 @@ from mmeffvit.models.backbone import (
     resolve_arch,
     resolve_output_stride,
 )
+from mmeffvit.models.layers.base_attention import Attention
+from mmeffvit.models.layers.choice import Choice, choose
 from mmeffvit.models.layers.conv import ConvNorm, ConvStem
 from mmeffvit.models.layers.head_projections import Units
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
-from mmeffvit.models.mobile_attention.mixers import MIXERS, check_unused, make_mixer
+from mmeffvit.models.mobile_attention.attention import MobileAttention
+from mmeffvit.models.mobile_attention.mixers import MIXERS, Mixer
 from mmeffvit.registries import register_backbone
 
 from .attention import DownsamplingAttention, LocalGlobalAttention, TalkingHeadsAttention
 from .keys import LAYOUTS
 
 STRIDES = (4, 8, 16, 32)
-DOWNSAMPLINGS = ('local_global', 'mobile')
-ATTENTIONS = ('local_global', *MIXERS)
 NUM_HEADS = 8
 # queries and keys, values: channels of all heads together
 BLOCK_WIDTHS = (256, 1024)
@@ -66,72 +68,36 @@ VARIANTS = {  #               channels            depths         attended narrow
 # fmt: on
 
 
-@dataclass(frozen=True)
-class AttentionChoice:
-    """The attention of the blocks and of the downsampling, and the size they are built for."""
+def talking_heads(
+    resolution: int | tuple[int, int], resize_matrix: bool, key_stride: int, **options: Any
+) -> Mixer:
+    """Talking-heads attention with biases for the keys at a stride of images of ``resolution``."""
+    table_size = cells(resolution, key_stride)
 
-    attention: str | Mapping[str, Any]  # of the blocks
-    downsampling: str
-    resolution: int | tuple[int, int]
-    resize_matrix: bool
-    mobile_attention: Mapping[str, Any]
+    def make(channels: int, value_channels: int, num_heads: int) -> Attention:
+        return TalkingHeadsAttention(num_heads, table_size, resize_matrix=resize_matrix, **options)
 
-    def __post_init__(self) -> None:
-        kind = self.attention.get('type') if isinstance(self.attention, Mapping) else self.attention
-        if kind not in ATTENTIONS:
-            raise ValueError(f'attention is {self.attention!r}; choose one of {ATTENTIONS}')
-        if self.downsampling not in DOWNSAMPLINGS:
-            raise ValueError(
-                f'downsampling is {self.downsampling!r}; choose one of {DOWNSAMPLINGS}'
-            )
-        cells(self.resolution, 1)  # checks it
-        if self.attention == self.downsampling == 'local_global':
-            check_unused(self.mobile_attention, 'local_global')
+    return make
 
-    def check_output_stride(self, output_stride: int) -> None:
-        """Raise a ValueError if position biases do not allow a dilated network."""
-        names = ('attention', 'downsampling')
-        tables = [name for name in names if getattr(self, name) == 'local_global']
-        if output_stride < 32 and tables and self.resize_matrix:
-            raise ValueError(
-                f'output_stride is {output_stride} and resize_matrix is True: matrices of biases '
-                'keep no positions on a map of twice the size; choose output_stride=32 or '
-                'resize_matrix=False'
-            )
-        if output_stride < 16 and tables:
-            without = ' and '.join(f"{name}='mobile'" for name in tables)
-            raise ValueError(
-                f'output_stride is {output_stride}: position biases are for strides 32 and 16; '
-                f'choose one of these, or {without}'
-            )
 
-    def block(self, channels: int, stride: int, dilation: int) -> LocalGlobalAttention:
-        if self.attention == 'local_global':
-            # keys are at stride 32 in both stages, or denser in a dilated one
-            mixer = self.talking_heads(32)
-        else:
-            sizes = dict(value_channels=BLOCK_WIDTHS[1], num_heads=NUM_HEADS)
-            mixer = make_mixer(self.attention, BLOCK_WIDTHS[0], self.mobile_attention, **sizes)
-        return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
+def check_output_stride(output_stride: int, resize_matrix: bool, tables: Sequence[str]) -> None:
+    """Check that position biases, of the arguments ``tables``, allow a dilated network.
 
-    def downsample(
-        self, in_channels: int, out_channels: int, stride: int, dilation: int
-    ) -> DownsamplingAttention:
-        mobile = self.downsampling == 'mobile'
-        mixer = self.mobile() if mobile else self.talking_heads(16, stride=stride, mix_heads=False)
-        # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
-        key_stride = stride if mobile else 1
-        return DownsamplingAttention(
-            in_channels, out_channels, *DOWNSAMPLING_WIDTHS, mixer, key_stride, stride, dilation
+    Raises:
+        ValueError: If they do not.
+    """
+    if output_stride < 32 and tables and resize_matrix:
+        raise ValueError(
+            f'output_stride is {output_stride} and resize_matrix is True: matrices of biases '
+            'keep no positions on a map of twice the size; choose output_stride=32 or '
+            'resize_matrix=False'
         )
-
-    def talking_heads(self, key_stride: int, **options: Any) -> TalkingHeadsAttention:
-        options['resize_matrix'] = self.resize_matrix
-        return TalkingHeadsAttention(NUM_HEADS, cells(self.resolution, key_stride), **options)
-
-    def mobile(self) -> nn.Module:
-        """Mobile-Attention of the downsampling."""
-        return make_mixer('mobile', DOWNSAMPLING_WIDTHS[0], self.mobile_attention)
+    if output_stride < 16 and tables:
+        without = ' and '.join(f"{name}='mobile'" for name in tables)
+        raise ValueError(
+            f'output_stride is {output_stride}: position biases are for strides 32 and 16; '
+            f'choose one of these, or {without}'
+        )
 
 
 class FeedForward(nn.Module):
@@ -161,7 +127,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.project(self.depthwise(self.expand(x)))
 
-    def hidden_units(self) -> Units:
+    def prunable_units(self) -> Units:
         return Units(((self.expand, 1), (self.depthwise, 1)), self.project)
 
 
@@ -214,33 +180,38 @@ class DualDownsample(nn.Module):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, choice: AttentionChoice, sampling: Sampling
+        self, in_channels: int, out_channels: int, make_mixer: Mixer, sampling: Sampling
     ) -> None:
         super().__init__()
-        spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+        spatial = dict(stride=sampling.stride, dilation=sampling.downsample_dilation)
         self.local = ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
-        self.attention = choice.downsample(in_channels, out_channels, **spatial)
+        mixer = make_mixer(*DOWNSAMPLING_WIDTHS, NUM_HEADS)
+        # Mobile-Attention's heads compete at every token: keys must be on the grid of the queries
+        spatial['key_stride'] = 1 if isinstance(mixer, TalkingHeadsAttention) else sampling.stride
+        widths = (in_channels, out_channels, *DOWNSAMPLING_WIDTHS)
+        self.attention = DownsamplingAttention(*widths, mixer, **spatial)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.local(x) + self.attention(x)
 
 
 def make_downsample(
-    arch: EfficientFormerV2Arch, index: int, choice: AttentionChoice, sampling: Sampling
+    arch: EfficientFormerV2Arch, index: int, make_mixer: Mixer, sampling: Sampling
 ) -> nn.Module:
     if index == 0:
         return nn.Identity()
     in_channels, out_channels = arch.channels[index - 1 : index + 1]
     if index == 3:
-        return DualDownsample(in_channels, out_channels, choice, sampling)
-    spatial = dict(stride=sampling.stride, dilation=sampling.entry)
+        return DualDownsample(in_channels, out_channels, make_mixer, sampling)
+    spatial = dict(stride=sampling.stride, dilation=sampling.downsample_dilation)
     return ConvNorm(in_channels, out_channels, 3, bias=True, **spatial)
 
 
 def make_stage(
     arch: EfficientFormerV2Arch,
     index: int,
-    choice: AttentionChoice,
+    make_mixer: Mixer,
+    make_downsampling_mixer: Mixer,
     sampling: Sampling,
     drop_path_rate: float,
 ) -> Stage:
@@ -248,18 +219,23 @@ def make_stage(
     channels, depth = arch.channels[index], arch.depths[index]
     narrow = range(*arch.narrow[index - 2]) if index >= 2 else ()
     first_attended = depth - arch.attended[index - 2] if index >= 2 else depth
-    stride = 2 if index == 2 else 1
+    stride, dilation = 2 if index == 2 else 1, sampling.dilation
+
+    def make_attention() -> nn.Module:
+        mixer = make_mixer(*BLOCK_WIDTHS, NUM_HEADS)
+        return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
+
     blocks = [
         EfficientFormerV2Block(
             channels,
             3 if i in narrow else 4,
             drop_prob,
-            choice.block(channels, stride, sampling.dilation) if i >= first_attended else None,
-            sampling.dilation,
+            make_attention() if i >= first_attended else None,
+            dilation,
         )
         for i, drop_prob in enumerate(drop_probs(drop_path_rate, arch.depths, index))
     ]
-    return Stage(make_downsample(arch, index, choice, sampling), blocks)
+    return Stage(make_downsample(arch, index, make_downsampling_mixer, sampling), blocks)
 
 
 @register_backbone
@@ -279,14 +255,11 @@ class EfficientFormerV2(Backbone):
         out_indices: Stages whose maps are returned; negative ones count from the last.
         attention: 'local_global', 'mobile' or another name in
             :data:`mmeffvit.models.mobile_attention.mixers.MIXERS`, in the blocks; or a dict of such
-            a name as `type` and of arguments of its layer.
-        downsampling: 'local_global' or 'mobile', in the downsampling from the third to the fourth
-            stage; the paper replaces attention in blocks, so this keeps its own by default.
-        head_channels: Query channels of a head, a divisor of 256; None for the default of the
-            mixer: 4 in Mobile-Attention and its forms; 32 in mixers of other papers, in 8 heads.
-        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
-        normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
-        competition: Whether the heads of Mobile-Attention compete.
+            a name as `type` and of arguments of its layer, such as `head_channels`, a divisor of
+            256: 4 by default in Mobile-Attention and its forms; 32 in mixers of other papers.
+        downsampling: 'local_global', 'mobile' or such a dict, in the downsampling from the third to
+            the fourth stage; the paper replaces attention in blocks, so this keeps its own by
+            default.
         resolution: Height and width, in pixels, that the bias tables are built for, or one number
             for both. The tables of released weights, for 224, are resized on loading.
         resize_matrix: For images of another size than `resolution`, resize matrices of biases as
@@ -306,6 +279,7 @@ class EfficientFormerV2(Backbone):
     """
 
     variants = VARIANTS
+    attentions = ('local_global', *MIXERS)
     layouts = LAYOUTS
     # replaced by Mobile-Attention: bias tables and head mixing
     unused = r'\.mixer\.'
@@ -315,12 +289,8 @@ class EfficientFormerV2(Backbone):
         arch: str | Mapping[str, Any] = 's0',
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        attention: str | Mapping[str, Any] = 'local_global',
-        downsampling: str = 'local_global',
-        head_channels: int | None = None,
-        kernel: str = 'sigmoid',
-        normalizer: str = 'token',
-        competition: bool = True,
+        attention: Choice = 'local_global',
+        downsampling: Choice = 'local_global',
         resolution: int | tuple[int, int] = 224,
         resize_matrix: bool = False,
         output_stride: int = 32,
@@ -329,18 +299,23 @@ class EfficientFormerV2(Backbone):
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
-        heads = dict(
-            head_channels=head_channels,
-            kernel=kernel,
-            normalizer=normalizer,
-            competition=competition,
+        biased = partial(talking_heads, resolution, resize_matrix)
+        # keys are at stride 32 in both stages, or denser in a dilated one
+        in_blocks = dict(local_global=biased(32)) | MIXERS
+        in_between = dict(
+            local_global=biased(16, stride=samplings[3].stride, mix_heads=False),
+            mobile=MobileAttention,
         )
-        choice = AttentionChoice(attention, downsampling, resolution, resize_matrix, heads)
-        choice.check_output_stride(output_stride)
+        mixers = dict(
+            attention=choose(attention, in_blocks, num_sizes=3),
+            downsampling=choose(downsampling, in_between, num_sizes=3, argument='downsampling'),
+        )
+        tables = [name for name, mixer in mixers.items() if mixer.func not in MIXERS.values()]
+        check_output_stride(output_stride, resize_matrix, tables)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
             stages=(
-                make_stage(sizes, i, choice, sampling, drop_path_rate)
+                make_stage(sizes, i, *mixers.values(), sampling, drop_path_rate)
                 for i, sampling in enumerate(samplings)
             ),
             channels=sizes.channels,

@@ -1,12 +1,19 @@
-"""Folding of scales and norms into the adjacent convolution, for inference.
+"""Folding of scales and norms into the adjacent convolution, for inference."""
 
-A module that can be folded has a method ``folded() -> nn.Module``, which
-:func:`mmeffvit.deploy.fuse` calls on a copy in eval mode, after its children's.
-"""
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+
+@runtime_checkable
+class Foldable(Protocol):
+    """A module that :func:`mmeffvit.deploy.fuse` folds, in a copy in eval mode."""
+
+    def folded(self) -> nn.Module:
+        """The replacement of the module, called after its children's."""
+        ...
 
 
 @torch.no_grad()

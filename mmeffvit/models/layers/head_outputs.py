@@ -1,6 +1,6 @@
 """The head outputs of an attention layer, to be read or set to zero.
 
-A layer with heads has a method ``head_outputs()`` that returns a :class:`HeadOutputs`.
+:meth:`mmeffvit.models.layers.base_attention.Attention.head_outputs` returns a :class:`HeadOutputs`.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class HeadOutputs:
         return self.module.register_forward_hook(lambda _, inputs, x: changed(x, inputs))
 
 
-def only(head: int) -> Visit:
+def keep_only(head: int) -> Visit:
     """Set the outputs of all other heads to zero."""
 
     def visit(heads: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def only(head: int) -> Visit:
     return visit
 
 
-def without(head: int) -> Visit:
+def remove(head: int) -> Visit:
     """Set the output of a head to zero."""
 
     def visit(heads: Tensor) -> Tensor:

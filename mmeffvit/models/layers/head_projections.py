@@ -1,16 +1,14 @@
-"""Units of a layer that can be removed: attention heads, and hidden units of feed-forward layers.
-
-A module with the projections of the heads of a mixer has a method ``head_projections()`` that
-returns :class:`HeadProjections`, a feed-forward layer a method ``hidden_units()`` that returns
-:class:`Units`.
-"""
+"""Removable units of layers: attention heads, and hidden units of feed-forward layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from .base_attention import Attention
 
 
 @dataclass(frozen=True)
@@ -60,38 +58,44 @@ class HeadProjections(Units):
     Args:
         projections: See :class:`Units`; the first has the queries.
         out: See :class:`Units`.
-        mixer: The layer. Its heads can be removed if it has ``head_channels``, the query channels
-            of a head, and no weights of its own.
+        mixer: The layer. Its heads can be removed if it has ``head_channels`` and no weights of its
+            own.
     """
 
-    mixer: nn.Module
+    mixer: Attention
 
     @property
     def unit_channels(self) -> int:
         return self.mixer.head_channels
 
 
+@runtime_checkable
+class Prunable(Protocol):
+    """A layer with heads or hidden units that can be removed."""
+
+    def prunable_units(self) -> Units: ...
+
+
+def layers_with_units(model: nn.Module) -> dict[str, Units]:
+    named = model.named_modules()
+    return {name: layer.prunable_units() for name, layer in named if isinstance(layer, Prunable)}
+
+
 def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
     """The layers of a model whose heads can be removed, by name, in the order of its modules."""
-    found = {
-        name: module.head_projections()
-        for name, module in model.named_modules()
-        if hasattr(module, 'head_projections')
-    }
     return {
         name: layer
-        for name, layer in found.items()
-        if hasattr(layer.mixer, 'head_channels') and not list(layer.mixer.parameters())
+        for name, layer in layers_with_units(model).items()
+        if isinstance(layer, HeadProjections)
+        and layer.mixer.head_channels
+        and not list(layer.mixer.parameters())
     }
 
 
 def hidden_layers(model: nn.Module) -> dict[str, Units]:
     """The feed-forward layers whose hidden units can be removed, as :func:`prunable_layers`."""
-    return {
-        name: module.hidden_units()
-        for name, module in model.named_modules()
-        if hasattr(module, 'hidden_units')
-    }
+    found = layers_with_units(model).items()
+    return {name: layer for name, layer in found if not isinstance(layer, HeadProjections)}
 
 
 def keep_first(layers: Mapping[str, Units], counts: Sequence[int], argument: str) -> None:

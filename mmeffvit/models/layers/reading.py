@@ -1,7 +1,6 @@
 """The attention maps of a layer in one forward pass.
 
-A layer whose attention can be visualized has a method ``read_attention(inputs, locate)`` that
-returns a :class:`Reading`; ``inputs`` are the inputs of its forward, for one image.
+:meth:`mmeffvit.models.layers.base_attention.Attention.read_attention` returns a :class:`Reading`.
 """
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .base_attention import Attention
 from .head_outputs import HeadOutputs
 from .heads import check_heads
 
@@ -25,7 +26,7 @@ def from_tokens(x: Tensor, patch_size: int, size: tuple[int, int]) -> Tensor:
     return x.permute(0, 3, 4, 1, 5, 2).flatten(4).flatten(2, 3)
 
 
-class SelfAttention(nn.Module):
+class SelfAttention(Attention):
     """Multi-head self-attention of arXiv:1706.03762 between pixels of patches.
 
     ``y = W_o softmax(q k^T / sqrt(D)) v`` in every head, with ``q, k, v = W x``, between the pixels

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
+from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import (
     Locate,
@@ -26,7 +28,7 @@ class TokenSoftmaxAttention(HeadMixer):
     where torch has a kernel for it: where queries and values have the same number of channels.
 
     Args:
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
 
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M
@@ -61,7 +63,7 @@ class TokenLinearAttention(MobileAttention):
     with ``competition=False``, and therefore with its Phi.
 
     Args:
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         kernel: Phi, as in :class:`MobileAttention`.
         normalizer: Z, as in :class:`MobileAttention`; 'token' is linear attention's.
 
@@ -75,9 +77,17 @@ class TokenLinearAttention(MobileAttention):
     """
 
     def __init__(
-        self, head_channels: int = 4, *, kernel: str = 'sigmoid', normalizer: str = 'token'
+        self,
+        channels: int,
+        value_channels: int,
+        num_heads: int,
+        *,
+        head_channels: int = 4,
+        kernel: str = 'sigmoid',
+        normalizer: str = 'token',
     ) -> None:
-        super().__init__(head_channels, kernel=kernel, normalizer=normalizer, competition=False)
+        form = dict(kernel=kernel, normalizer=normalizer, competition=False)
+        super().__init__(channels, value_channels, num_heads, head_channels=head_channels, **form)
 
 
 class HeadSoftmaxAttention(HeadMixer):
@@ -90,7 +100,7 @@ class HeadSoftmaxAttention(HeadMixer):
     replaces the values in linear attention (equation 2), as ``softmax(O') V`` does in equation 7.
 
     Args:
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         mix_tokens: Whether linear attention among the tokens follows, with the sigmoid as Phi.
 
     Shape:
@@ -102,9 +112,18 @@ class HeadSoftmaxAttention(HeadMixer):
             divisible into heads.
     """
 
-    def __init__(self, head_channels: int = 4, *, mix_tokens: bool = False) -> None:
-        super().__init__(head_channels)
-        self.tokens = TokenLinearAttention(head_channels) if mix_tokens else None
+    def __init__(
+        self,
+        channels: int,
+        value_channels: int,
+        num_heads: int,
+        *,
+        head_channels: int = 4,
+        mix_tokens: bool = False,
+    ) -> None:
+        sizes, own = (channels, value_channels, num_heads), dict(head_channels=head_channels)
+        super().__init__(*sizes, **own)
+        self.tokens = TokenLinearAttention(*sizes, **own) if mix_tokens else None
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         heads = split_heads(query, key, value, self.head_channels)
@@ -124,7 +143,7 @@ class HeadLinearAttention(HeadSoftmaxAttention):
     Phi(k)``, i and j over the heads of token t. No row of the paper's tables uses it.
 
     Args:
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         mix_tokens: As in :class:`HeadSoftmaxAttention`, with the same Phi.
         kernel: Phi, as in :class:`MobileAttention`.
 
@@ -138,12 +157,20 @@ class HeadLinearAttention(HeadSoftmaxAttention):
     """
 
     def __init__(
-        self, head_channels: int = 4, *, mix_tokens: bool = False, kernel: str = 'sigmoid'
+        self,
+        channels: int,
+        value_channels: int,
+        num_heads: int,
+        *,
+        head_channels: int = 4,
+        mix_tokens: bool = False,
+        kernel: str = 'sigmoid',
     ) -> None:
-        super().__init__(head_channels)
+        sizes, own = (channels, value_channels, num_heads), dict(head_channels=head_channels)
+        super().__init__(*sizes, **own)
         self.kernel = Form(kernel=kernel).kernel
         if mix_tokens:
-            self.tokens = TokenLinearAttention(head_channels, kernel=kernel)
+            self.tokens = TokenLinearAttention(*sizes, **own, kernel=kernel)
 
     def among_heads(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         query, key = features(query, self.kernel), features(key, self.kernel)
@@ -179,9 +206,7 @@ class SqueezeExciteAttention(TokenLinearAttention):
     the mixing, with one weight per channel; optionally one per head, as in the competition.
 
     Args:
-        channels: M D, channels of the queries.
-        head_channels: D, channels of q and of k in a head. The value may have another number.
-        value_channels: C, channels of the values; None for as many as queries have.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         unit: 'channel', or 'head' for one weight per head, of the mean over its channels.
         reduction: Units per hidden channel between W_1 and W_2; at least one is kept.
         kernel: Phi, as in :class:`MobileAttention`.
@@ -199,18 +224,20 @@ class SqueezeExciteAttention(TokenLinearAttention):
     def __init__(
         self,
         channels: int,
-        head_channels: int = 4,
+        value_channels: int,
+        num_heads: int,
         *,
-        value_channels: int | None = None,
+        head_channels: int = 4,
         unit: str = 'channel',
         reduction: int = 16,
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
     ) -> None:
-        super().__init__(head_channels, kernel=kernel, normalizer=normalizer)
+        form = dict(kernel=kernel, normalizer=normalizer)
+        super().__init__(channels, value_channels, num_heads, head_channels=head_channels, **form)
         if reduction < 1:
             raise ValueError(f'reduction is {reduction}; it must be at least 1')
-        units = count_units(unit, value_channels or channels, channels // head_channels)
+        units = count_units(unit, value_channels, channels // head_channels)
         hidden = max(units // reduction, 1)
         self.squeeze = nn.Linear(units, hidden)
         self.excite = nn.Linear(hidden, units)
@@ -230,9 +257,7 @@ class GatedAttention(TokenLinearAttention):
     linear map of the layer's input. Optionally there is one gate per head, as in the competition.
 
     Args:
-        channels: M D, channels of the queries.
-        head_channels: D, channels of q and of k in a head. The value may have another number.
-        value_channels: C, channels of the values; None for as many as queries have.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         unit: 'channel', or 'head' for one gate per head.
         kernel: Phi, as in :class:`MobileAttention`.
         normalizer: Z, as in :class:`MobileAttention`.
@@ -249,15 +274,17 @@ class GatedAttention(TokenLinearAttention):
     def __init__(
         self,
         channels: int,
-        head_channels: int = 4,
+        value_channels: int,
+        num_heads: int,
         *,
-        value_channels: int | None = None,
+        head_channels: int = 4,
         unit: str = 'channel',
         kernel: str = 'sigmoid',
         normalizer: str = 'token',
     ) -> None:
-        super().__init__(head_channels, kernel=kernel, normalizer=normalizer)
-        units = count_units(unit, value_channels or channels, channels // head_channels)
+        form = dict(kernel=kernel, normalizer=normalizer)
+        super().__init__(channels, value_channels, num_heads, head_channels=head_channels, **form)
+        units = count_units(unit, value_channels, channels // head_channels)
         self.gate = nn.Conv2d(channels, units, 1)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -266,12 +293,15 @@ class GatedAttention(TokenLinearAttention):
         return (mixed.unflatten(1, (gates.shape[1], -1)) * gates).flatten(1, 2)
 
 
-class HydraAttention(nn.Module):
+class HydraAttention(Attention):
     """Hydra attention of arXiv:2209.07484: linear attention with one query channel per head.
 
     ``y = Phi(q) * sum_n(Phi(k_n) * v_n)``, n over the tokens, channel by channel. ``Phi(x) = x /
     |x|_2`` with the norm over all channels of a token, and there is no denominator: this is not
     linear attention with heads of one channel; kernel and denominator belong to a head.
+
+    Args:
+        channels, value_channels, num_heads: As in :class:`HeadMixer`; it has one head per channel.
 
     Shape:
         query (B, M, H', W'), key (B, M, H, W), value (B, C, H, W) -> (B, C, H', W'), with M heads
@@ -280,6 +310,9 @@ class HydraAttention(nn.Module):
     Raises:
         ValueError: If the values' channels are not a multiple of the queries' channels.
     """
+
+    def __init__(self, channels: int, value_channels: int, num_heads: int) -> None:
+        super().__init__()
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         size = query.shape[2:]
@@ -304,6 +337,9 @@ class HydraAttention(nn.Module):
         arrays = {'weights': weights}
         return Reading('hydra', title, maps, arrays, queried=True, by_head='weights')
 
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self, lambda inputs: inputs[0].shape[1])
+
 
 KERNEL = 9  # tokens that the convolution of the values sees
 THRESHOLD = 0.02  # smaller weights of the auxiliary softmax are masked
@@ -321,8 +357,7 @@ class CastlingAttention(HeadMixer):
     in row-major order, 9 wide, with one filter per head and without bias.
 
     Args:
-        channels: M D, channels of the queries.
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         auxiliary: Whether masked softmax attention, ``softmax(q k^T / sqrt(D))`` without weights up
             to 0.02, is added to x in train mode, at a cost quadratic in H W; the authors drop it
             after training.
@@ -336,12 +371,18 @@ class CastlingAttention(HeadMixer):
             divisible into heads.
     """
 
-    def __init__(self, channels: int, head_channels: int = 64, *, auxiliary: bool = False) -> None:
-        super().__init__(head_channels)
+    def __init__(
+        self,
+        channels: int,
+        value_channels: int,
+        num_heads: int,
+        *,
+        head_channels: int | None = None,
+        auxiliary: bool = False,
+    ) -> None:
+        super().__init__(channels, value_channels, num_heads, head_channels=head_channels)
         self.auxiliary = auxiliary
-        heads = channels // head_channels
-        if heads * head_channels != channels:
-            raise ValueError(f'{channels} channels are not divisible into heads of {head_channels}')
+        heads = channels // self.head_channels
         self.conv = nn.Conv2d(
             heads, heads, (1, KERNEL), padding=(0, KERNEL // 2), groups=heads, bias=False
         )
@@ -422,7 +463,7 @@ class ControlVariateAttention(HeadMixer):
     are smaller where they do not divide the map.
 
     Args:
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         window: Side of a window, in tokens.
         chunks: Rows and columns of chunks at most: their side grows with the map, so that the cost
             stays linear.
@@ -436,15 +477,24 @@ class ControlVariateAttention(HeadMixer):
             into heads.
     """
 
-    def __init__(self, head_channels: int = 4, *, window: int = 7, chunks: int = 7) -> None:
-        super().__init__(head_channels)
+    def __init__(
+        self,
+        channels: int,
+        value_channels: int,
+        num_heads: int,
+        *,
+        head_channels: int | None = None,
+        window: int = 7,
+        chunks: int = 7,
+    ) -> None:
+        super().__init__(channels, value_channels, num_heads, head_channels=head_channels)
         if min(window, chunks) < 1:
             raise ValueError(f'window is {window} and chunks is {chunks}; both must be at least 1')
         self.window = window
         self.chunks = chunks
         self.query_summary, self.key_summary = (
-            nn.Sequential(nn.Linear(head_channels, head_channels), nn.LayerNorm(head_channels))
-            for _ in range(2)
+            nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width))
+            for width in (self.head_channels,) * 2
         )
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -501,7 +551,7 @@ class FlowAttention(HeadMixer):
     N; the code's epsilon of 1e-6 is omitted, since sigmoids are positive.
 
     Args:
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
 
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M

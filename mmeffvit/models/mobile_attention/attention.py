@@ -93,8 +93,8 @@ class MobileAttention(HeadMixer):
     code's dropout of 0.05 follows the output projection, which is not part of this layer.
 
     Args:
-        head_channels: D, channels of q and of k in a head; the paper's choice is 4. The value may
-            have another number: in EfficientFormerV2 with D = 4 it has 16.
+        channels, value_channels, num_heads: As in :class:`HeadMixer`.
+        head_channels: D, channels of q and of k in a head; the paper's choice is 4.
         preset: 'default', 'code' or 'paper': the values of the arguments below that are None.
         kernel: Phi: 'sigmoid', or 'cosine_sigmoid' for ``sigmoid(x / |x|)`` (section 4.1). Its norm
             is over the D channels of a head, so that Q and K are between 0.27 and 0.73.
@@ -117,8 +117,11 @@ class MobileAttention(HeadMixer):
 
     def __init__(
         self,
-        head_channels: int = 4,
+        channels: int,
+        value_channels: int,
+        num_heads: int,
         *,
+        head_channels: int = 4,
         preset: str = 'default',
         kernel: str | None = None,
         clip: bool | None = None,
@@ -128,7 +131,7 @@ class MobileAttention(HeadMixer):
         epsilon: float | None = None,
         competition: bool = True,
     ) -> None:
-        super().__init__(head_channels)
+        super().__init__(channels, value_channels, num_heads, head_channels=head_channels)
         if preset not in PRESETS:
             raise ValueError(f'preset is {preset!r}; choose one of {tuple(PRESETS)}')
         given = dict(kernel=kernel, clip=clip, factor=factor, softmax_over=softmax_over)

@@ -1,7 +1,8 @@
 """Division of queries, keys and values into heads."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 
 
@@ -28,21 +29,43 @@ def split_heads(
     return tuple(m.flatten(2).unflatten(1, (heads, -1)) for m in (query, key, value))
 
 
-class HeadMixer(nn.Module):
+class HeadMixer(Attention):
     """A mixer of queries, keys and values in heads, whose outputs are in the map that it returns.
 
     Args:
-        head_channels: D, channels of q and of k in a head. The value may have another number.
+        channels: M D, channels of the queries and of the keys.
+        value_channels: C, channels of the values.
+        num_heads: Heads of the attention that it replaces.
+        head_channels: D, channels of q and of k in a head; None for as many heads as that one has.
+            The value may have another number: C / M.
+
+    Shape:
+        query (B, M D, H, W), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H, W), with M heads
+        of D channels.
 
     Raises:
-        ValueError: If ``head_channels`` is not positive.
+        ValueError: If the channels are not divisible into heads.
     """
 
-    def __init__(self, head_channels: int = 4) -> None:
+    def __init__(
+        self,
+        channels: int,
+        value_channels: int,
+        num_heads: int,
+        *,
+        head_channels: int | None = None,
+    ) -> None:
         super().__init__()
-        if head_channels < 1:
-            raise ValueError(f'head_channels is {head_channels}; it must be at least 1')
-        self.head_channels = head_channels
+        width = channels // num_heads if head_channels is None else head_channels
+        if width < 1:
+            raise ValueError(f'head_channels is {width}; it must be at least 1')
+        if channels % width or value_channels % (channels // width):
+            values = f' and {value_channels} of values' if value_channels != channels else ''
+            raise ValueError(
+                f'head_channels is {width}; choose a divisor of {channels} channels of queries'
+                f'{values}'
+            )
+        self.head_channels = width
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(

@@ -1,15 +1,17 @@
 """Variants of separable self-attention and its rivals (arXiv:2206.02680)."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.self_attention import SelfAttention, from_tokens, to_tokens
 
 
-class LatentSelfAttention(nn.Module):
+class LatentSelfAttention(Attention):
     """Separable self-attention of arXiv:2206.02680 with several latent tokens.
 
     ``y = W_o(relu(W_v x) * sum_n(s_n W_k x_n))`` with ``s = mean_l(softmax_n(W_l x))``: each of the
@@ -51,34 +53,15 @@ class LatentSelfAttention(nn.Module):
 SAMPLINGS = ('uniform', 'random', 'top')
 
 
-def choose_tokens(norms: Tensor, count: int, sampling: str) -> Tensor:
-    """Indices of ``count`` tokens on axis 1, in ascending order.
+class SampledSelfAttention(Attention):
+    """Separable self-attention of sampled pixels and patches: appendix E of arXiv:2206.02680.
 
-    Args:
-        norms: The norms of the tokens, (B, T, ...).
-        count: Number of tokens to choose.
-        sampling: 'uniform' at equal distances, 'random', or 'top' by the norm.
+    :class:`SeparableSelfAttention`, with the same weights, whose encoder works on m of the P pixels
+    of each patch, or on n of the N patches, or both: attention and feed-forward, whose MACs
+    decrease in proportion. The m positions are the same in all patches, since attention is among
+    the pixels at one position.
 
-    Shape:
-        (B, T, ...) -> (B, count, ...).
-    """
-    if sampling == 'uniform':
-        index = torch.arange(count, device=norms.device) * norms.shape[1] // count
-        index = index.view(-1, *(1,) * (norms.ndim - 2))
-        return index.expand(norms.shape[0], -1, *norms.shape[2:])
-    scores = torch.rand_like(norms) if sampling == 'random' else norms
-    return scores.topk(count, dim=1).indices.sort(dim=1).values
-
-
-class SampledSelfAttention(nn.Module):
-    """Separable self-attention with pixel and patch sampling: appendix E of arXiv:2206.02680.
-
-    :class:`SeparableSelfAttention`, with the same weights, among m of the P pixels of each patch,
-    or pixels of n of the N patches, or both. Its MACs decrease in proportion. Each patch
-    has its own m pixels, and the norm of a patch covers all its pixels.
-
-    The paper does not define the output of the other tokens: here it is zero, so a residual
-    connection leaves them unchanged.
+    The paper does not define the output of the other tokens: here they pass unchanged.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -89,8 +72,7 @@ class SampledSelfAttention(nn.Module):
             uniform ones in eval mode, 'top' those with the largest L2 norms.
 
     Shape:
-        (B, C, H, W) -> (B, C, H, W), with H and W multiples of ``patch_size``; at a cost linear in
-        the sampled tokens.
+        Of the sampled tokens: (B, C, m, n) -> (B, C, m, n), at a cost linear in their number.
 
     Raises:
         ValueError: If an argument is not one of its choices.
@@ -119,28 +101,31 @@ class SampledSelfAttention(nn.Module):
         self.out = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        tokens = to_tokens(x, self.patch_size)  # (B, P, C, N)
-        sampling = self.sampling
-        if sampling == 'random' and not self.training:
-            sampling = 'uniform'
-        square = tokens.square()
-        pixels = choose_tokens(square.sum(dim=2), self.pixels, sampling).unsqueeze(2)
-        count = max(round(self.patches * tokens.shape[3]), 1)
-        patches = choose_tokens(square.sum(dim=(1, 2)), count, sampling)[:, None, None]
-        pixels = pixels.expand(-1, -1, x.shape[1], -1)  # (B, m, C, N)
-        patches = patches.expand(-1, *pixels.shape[1:3], -1)  # (B, m, C, n)
-        kept = tokens.gather(1, pixels).gather(3, patches)
-        mixed = self.mix(kept.flatten(0, 1).unsqueeze(3)).view(kept.shape)
-        mixed = torch.zeros_like(pixels, dtype=mixed.dtype).scatter(3, patches, mixed)
-        mixed = torch.zeros_like(tokens, dtype=mixed.dtype).scatter(1, pixels, mixed)
-        return from_tokens(mixed, self.patch_size, tuple(x.shape[2:]))
-
-    def mix(self, x: Tensor) -> Tensor:
-        """Separable self-attention of all tokens: (B m, C, n, 1) -> the same."""
         query, key, value = self.qkv(x).split(self.sizes, dim=1)
-        scores = query.flatten(2).softmax(dim=-1)  # (B m, 1, n)
-        context = key.flatten(2) @ scores.transpose(1, 2)  # (B m, C, 1)
-        return self.out(value.relu() * context.unsqueeze(3))
+        context = (query.softmax(dim=-1) * key).sum(dim=-1, keepdim=True)  # (B, C, m, 1)
+        return self.out(value.relu() * context)
+
+    def replace_sample(self, x: Tensor, encode: Callable[[Tensor], Tensor]) -> Tensor:
+        """A map (B, C, H, W) with the sampled tokens replaced by ``encode`` of them."""
+        tokens = to_tokens(x, self.patch_size).transpose(1, 2)  # (B, C, P, N)
+        square = tokens.square()
+        pixels = self.choose(square.sum(dim=(1, 3)), self.pixels)  # (B, m)
+        count = max(round(self.patches * tokens.shape[3]), 1)
+        patches = self.choose(square.sum(dim=(1, 2)), count)  # (B, n)
+        pixels = pixels[:, None, :, None].expand(-1, x.shape[1], -1, tokens.shape[3])
+        patches = patches[:, None, None].expand(-1, *pixels.shape[1:3], -1)
+        kept = tokens.gather(2, pixels)
+        encoded = encode(kept.gather(3, patches)).to(x.dtype)  # (B, C, m, n)
+        tokens = tokens.scatter(2, pixels, kept.scatter(3, patches, encoded))
+        return from_tokens(tokens.transpose(1, 2), self.patch_size, tuple(x.shape[2:]))
+
+    def choose(self, norms: Tensor, count: int) -> Tensor:
+        """Indices of ``count`` tokens in ascending order: (B, T) -> (B, count)."""
+        if self.sampling == 'uniform' or (self.sampling == 'random' and not self.training):
+            index = torch.arange(count, device=norms.device) * norms.shape[1] // count
+            return index.expand(norms.shape[0], -1)
+        scores = torch.rand_like(norms) if self.sampling == 'random' else norms
+        return scores.topk(count, dim=1).indices.sort(dim=1).values
 
     def extra_repr(self) -> str:
         return f'pixels={self.pixels}, patches={self.patches}, sampling={self.sampling!r}'

@@ -4,10 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.reading import Locate, Reading
 
 
-class SeparableSelfAttention(nn.Module):
+class SeparableSelfAttention(Attention):
     """Separable self-attention, at linear cost through a context vector: arXiv:2206.02680.
 
     ``y = W_o(relu(W_v x) * sum_n(softmax_n(W_i x) * W_k x))``, n over the patches, separately for

@@ -17,7 +17,7 @@ from mmeffvit.models.backbone import (
     resolve_arch,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.choice import choose
+from mmeffvit.models.layers.choice import Choice, choose
 from mmeffvit.models.layers.conv import ConvNorm
 from mmeffvit.models.layers.folding import absorb_group_norm
 from mmeffvit.models.layers.self_attention import SelfAttention
@@ -154,8 +154,7 @@ class SeparableEncoder(nn.Module):
         )
 
     def folded(self) -> 'SeparableEncoder':
-        if not isinstance(self.attention, SampledSelfAttention):  # which sees norms of tokens
-            self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
+        self.attention_norm = absorb_group_norm(self.attention_norm, self.attention.qkv)
         if isinstance(self.attention, SeparableSelfAttention):
             self.attention = KeylessSeparableSelfAttention(self.attention)
         self.feed_forward_norm = absorb_group_norm(self.feed_forward_norm, self.feed_forward[0])
@@ -164,6 +163,28 @@ class SeparableEncoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.attention_norm(x))
         return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+class SampledEncoder(SeparableEncoder):
+    """A :class:`SeparableEncoder` of sampled tokens; the others pass unchanged.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attention: The attention layer, which samples.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W), with even H and W.
+    """
+
+    attention: SampledSelfAttention
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention.replace_sample(x, super().forward)
+
+
+def make_encoder(channels: int, attention: nn.Module) -> SeparableEncoder:
+    is_sampled = isinstance(attention, SampledSelfAttention)
+    return (SampledEncoder if is_sampled else SeparableEncoder)(channels, attention)
 
 
 class MobileViTv2Block(nn.Module):
@@ -196,7 +217,7 @@ class MobileViTv2Block(nn.Module):
         self.expand = nn.Conv2d(channels, attention_channels, 1, bias=False)
         self.encoders = nn.Sequential(
             *(
-                SeparableEncoder(attention_channels, make_attention(attention_channels))
+                make_encoder(attention_channels, make_attention(attention_channels))
                 for _ in range(depth)
             )
         )
@@ -221,13 +242,14 @@ class MobileViTv2Block(nn.Module):
         return x
 
 
-def attention_for(attention: str | Mapping[str, Any], stride: int) -> Callable[[int], nn.Module]:
+def attention_for(attention: Choice, stride: int) -> Callable[[int], nn.Module]:
     """The factory of the attention of a block at ``stride``, called with its channels."""
-    layer, arguments = choose(attention, ATTENTIONS)
-    if layer is LinformerAttention:
+    chosen = choose(attention, ATTENTIONS)
+    own = dict(patch_size=PATCH_SIZE)
+    if chosen.func is LinformerAttention:
         side = -(-TRAINING_SIDE // (PATCH_SIZE * stride))
-        arguments = dict(grid=(side, side)) | arguments
-    return partial(layer, **dict(patch_size=PATCH_SIZE) | arguments)
+        own['grid'] = (side, side)
+    return partial(chosen.func, **own | chosen.keywords)
 
 
 def make_stage(
@@ -236,13 +258,15 @@ def make_stage(
     stride: int,
     sampling: Sampling,
     restore_size: bool,
-    attention: str | Mapping[str, Any],
+    attention: Choice,
 ) -> Stage:
     """A stage: an inverted residual for downsampling, followed by the blocks."""
     make_attention = attention_for(attention, stride)  # also checks it
     channels = arch.channels[index]
     in_channels = arch.channels[index - 1] if index else arch.stem_channels
-    downsample = InvertedResidual(in_channels, channels, sampling.stride, sampling.entry)
+    downsample = InvertedResidual(
+        in_channels, channels, sampling.stride, sampling.downsample_dilation
+    )
     if index < 2:
         return Stage(downsample, [InvertedResidual(channels, channels) for _ in range(index)])
     block = MobileViTv2Block(
@@ -290,6 +314,7 @@ class MobileViTv2(Backbone):
     """
 
     variants = VARIANTS
+    attentions = ATTENTIONS
     layouts = LAYOUTS
     input_mean = (0.0, 0.0, 0.0)
     input_std = (255.0, 255.0, 255.0)
@@ -301,7 +326,7 @@ class MobileViTv2(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3, 4),
         output_stride: int = 32,
         odd_size: str = 'official',
-        attention: str | Mapping[str, Any] = 'separable',
+        attention: Choice = 'separable',
         **options: Unpack[BackboneOptions],
     ) -> None:
         if isinstance(arch, int | float):

@@ -3,13 +3,14 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.conv import ChannelNorm
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.heads import check_heads
 from mmeffvit.models.layers.reading import Locate, Reading, read_softmax
 
 
-class SpatialReductionAttention(nn.Module):
+class SpatialReductionAttention(Attention):
     """Multi-head attention to a map of lower resolution: spatial reduction, arXiv:2102.12122.
 
     ``y = W_o(softmax(q k^T / sqrt(D)) v)``, q of every token of x, k and v of the tokens of

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from mmeffvit.models.backbone import Backbone, BackboneOptions, Stage, drop_probs, resolve_arch
+from mmeffvit.models.layers.choice import Choice, choose
 from mmeffvit.models.layers.conv import ChannelNorm
 from mmeffvit.models.layers.head_projections import HeadProjections, Units
 from mmeffvit.models.layers.regularization import DropPath
-from mmeffvit.models.mobile_attention.mixers import MOBILE_ATTENTION, make_mixer
+from mmeffvit.models.mobile_attention.mixers import MIXERS, Mixer
 from mmeffvit.registries import register_backbone
 
 from .attention import SpatialReductionAttention
@@ -74,31 +75,23 @@ class MobileMixer(nn.Module):
     Args:
         channels: C, channels of the input and of the output.
         num_heads: Heads of the attention that it replaces.
-        attention: The token mixer, as for :func:`make_mixer`.
-        options: Values for its arguments.
+        make_mixer: Builds the token mixer.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
 
-    def __init__(
-        self,
-        channels: int,
-        num_heads: int,
-        *,
-        attention: str | Mapping[str, Any] = 'mobile',
-        options: Mapping[str, Any] = MOBILE_ATTENTION,
-    ) -> None:
+    def __init__(self, channels: int, num_heads: int, make_mixer: Mixer) -> None:
         super().__init__()
         self.query = nn.Conv2d(channels, channels, 1)
         self.key_value = nn.Conv2d(channels, 2 * channels, 1)
-        self.mix = make_mixer(attention, channels, options, num_heads=num_heads)
+        self.mix = make_mixer(channels, channels, num_heads)
         self.proj = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.proj(self.mix(self.query(x), *self.key_value(x).chunk(2, dim=1)))
 
-    def head_projections(self) -> HeadProjections:
+    def prunable_units(self) -> HeadProjections:
         return HeadProjections(((self.query, 1), (self.key_value, 2)), self.proj, self.mix)
 
 
@@ -111,15 +104,15 @@ class FeedForward(nn.Module):
 
     def __init__(self, channels: int, expansion: int) -> None:
         super().__init__()
-        wide = expansion * channels
-        self.expand = nn.Conv2d(channels, wide, 1)
-        self.depthwise = nn.Conv2d(wide, wide, 3, padding=1, groups=wide)
-        self.project = nn.Conv2d(wide, channels, 1)
+        hidden = expansion * channels
+        self.expand = nn.Conv2d(channels, hidden, 1)
+        self.depthwise = nn.Conv2d(hidden, hidden, 3, padding=1, groups=hidden)
+        self.project = nn.Conv2d(hidden, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(F.gelu(self.depthwise(self.expand(x))))
 
-    def hidden_units(self) -> Units:
+    def prunable_units(self) -> Units:
         return Units(((self.expand, 1), (self.depthwise, 1)), self.project)
 
 
@@ -165,18 +158,22 @@ class PVTv2Stage(Stage):
 def make_stage(
     arch: PVTv2Arch,
     index: int,
-    mobile: Callable[[int, int], nn.Module] | None,
+    make_mixer: Mixer | None,
     drop_path_rate: float,
 ) -> Stage:
-    """A stage of equal blocks."""
+    """A stage of equal blocks, with spatial reduction if there is no mixer."""
     channels = arch.channels[index]
-    make_attention = mobile or partial(SpatialReductionAttention, reduction=REDUCTIONS[index])
+    make_attention: Callable[[int, int], nn.Module] = (
+        partial(MobileMixer, make_mixer=make_mixer)
+        if make_mixer
+        else partial(SpatialReductionAttention, reduction=REDUCTIONS[index])
+    )
     expansion = arch.expansions[index]
     blocks = [
         PVTv2Block(channels, make_attention(channels, HEADS[index]), expansion, prob)
         for prob in drop_probs(drop_path_rate, arch.depths, index)
     ]
-    before = arch.channels[index - 1]
+    before = arch.channels[max(index - 1, 0)]
     downsample = PatchEmbedding(before, channels, 3, 2) if index else nn.Identity()
     return PVTv2Stage(downsample, blocks, channels)
 
@@ -204,12 +201,8 @@ class PVTv2(Backbone):
         mobile_stages: Stages with Mobile-Attention in place of attention with spatial reduction.
         attention: The attention in these stages: 'mobile' or another name in
             :data:`mmeffvit.models.mobile_attention.mixers.MIXERS`, or a dict of such a name as
-            `type` and of arguments of its layer.
-        head_channels: Channels of a head; None for the default of the mixer: 4 in Mobile-Attention
-            and its forms; mixers of other papers have as many heads as PVTv2.
-        kernel: 'sigmoid' or 'cosine_sigmoid', of Mobile-Attention and of linear attention.
-        normalizer: 'token' or 'head', of Mobile-Attention and of linear attention.
-        competition: Whether the heads of Mobile-Attention compete.
+            `type` and of arguments of its layer, such as `head_channels`: 4 by default in
+            Mobile-Attention and its forms; mixers of other papers have as many heads as PVTv2.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -222,6 +215,7 @@ class PVTv2(Backbone):
     """
 
     variants = VARIANTS
+    attentions = MIXERS
     layouts = LAYOUTS
     unused = r'\.attention\.(reduce|norm)\.'  # Mobile-Attention reduces no map
 
@@ -231,33 +225,20 @@ class PVTv2(Backbone):
         *,
         out_indices: Sequence[int] = (0, 1, 2, 3),
         mobile_stages: Sequence[int] = (),
-        attention: str | Mapping[str, Any] = 'mobile',
-        head_channels: int | None = None,
-        kernel: str = 'sigmoid',
-        normalizer: str = 'token',
-        competition: bool = True,
+        attention: Choice = 'mobile',
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
-        heads = dict(
-            head_channels=head_channels,
-            kernel=kernel,
-            normalizer=normalizer,
-            competition=competition,
-        )
-        unset = dict(attention='mobile', **MOBILE_ATTENTION)
-        given = dict(attention=attention, **heads)
-        changed = [f'{k} is {v!r}' for k, v in given.items() if v != unset[k]]
-        if changed and not mobile_stages:
-            raise ValueError(f'{", ".join(changed)}, but mobile_stages is empty')
-        mobile = partial(MobileMixer, attention=attention, options=heads)
+        make_mixer = choose(attention, MIXERS, num_sizes=3)
+        if attention not in ('mobile', dict(type='mobile')) and not mobile_stages:
+            raise ValueError(f'attention is {attention!r}, but mobile_stages is empty')
         super().__init__(
             stem=PatchEmbedding(3, sizes.channels[0], 7, 4),
             stages=(
-                make_stage(sizes, i, mobile if i in mobile_stages else None, drop_path_rate)
+                make_stage(sizes, i, make_mixer if i in mobile_stages else None, drop_path_rate)
                 for i in range(len(STRIDES))
             ),
             channels=sizes.channels,

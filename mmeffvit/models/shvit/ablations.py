@@ -2,12 +2,15 @@
 
 from torch import Tensor, nn
 
-from mmeffvit.models.layers.conv import ConvNorm
+from mmeffvit.models.layers.conv import ChannelNorm, ConvNorm
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.heads import check_heads
 from mmeffvit.models.layers.reading import Locate, Reading, read_softmax
+from mmeffvit.models.layers.self_attention import SelfAttention
 
 from .attention import SingleHeadSelfAttention
+
+NUM_HEADS = 4
 
 
 class PartialMultiHeadAttention(SingleHeadSelfAttention):
@@ -30,7 +33,7 @@ class PartialMultiHeadAttention(SingleHeadSelfAttention):
     """
 
     def __init__(
-        self, channels: int, attended: int, key_channels: int = 16, num_heads: int = 4
+        self, channels: int, attended: int, key_channels: int = 16, num_heads: int = NUM_HEADS
     ) -> None:
         check_heads(attended, num_heads)
         super().__init__(channels, attended, num_heads * key_channels)
@@ -80,3 +83,23 @@ class BottleneckAttention(SingleHeadSelfAttention):
         """Read ``softmax(q k^T / sqrt(D))``: the row of the query point, or the mean of all."""
         (x,) = inputs
         return super().read_attention((self.reduce(x),), locate)
+
+
+class FullMultiHeadAttention(nn.Sequential):
+    """The attention of ViT on all channels, with a layer norm before it: table 6, row 1.
+
+    Args:
+        channels: C, channels of the input and of the output.
+        attended: Unused: all channels are attended.
+        num_heads: Number of heads.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H, W), at a cost quadratic in H W.
+    """
+
+    def __init__(self, channels: int, attended: int, num_heads: int = 1) -> None:
+        super().__init__(ChannelNorm(channels), SelfAttention(channels, num_heads))
+
+
+def no_attention(channels: int, attended: int) -> None:
+    """Blocks without attention: table 6, row 2."""

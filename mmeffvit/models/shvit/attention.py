@@ -4,12 +4,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.conv import ConvNorm
 from mmeffvit.models.layers.folding import absorb_group_norm
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries, rows_of_queries
 
 
-class SingleHeadSelfAttention(nn.Module):
+class SingleHeadSelfAttention(Attention):
     """Single-head attention on the first channels; remaining channels bypass it: arXiv:2401.16456.
 
     ``y = W_o(relu([softmax(q k^T / sqrt(D)) v, x_2]))`` with ``q, k, v = W(norm(x_1))``, x_1 the

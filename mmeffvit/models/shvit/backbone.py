@@ -1,6 +1,6 @@
 """SHViT: single-head vision transformer with memory-efficient macro design (arXiv:2401.16456)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,17 @@ from mmeffvit.models.backbone import (
     resolve_arch,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.conv import ChannelNorm, ConvNorm, ResidualConvNorm
-from mmeffvit.models.layers.self_attention import SelfAttention
+from mmeffvit.models.layers.choice import Choice, choose
+from mmeffvit.models.layers.conv import ConvNorm, ResidualConvNorm
 from mmeffvit.registries import register_backbone
 
-from .ablations import BottleneckAttention, PartialMultiHeadAttention
+from .ablations import (
+    NUM_HEADS,
+    BottleneckAttention,
+    FullMultiHeadAttention,
+    PartialMultiHeadAttention,
+    no_attention,
+)
 from .attention import SingleHeadSelfAttention
 from .keys import LAYOUTS
 
@@ -28,7 +34,14 @@ STRIDES = (16, 32, 64)
 EXPANSION = 2
 MERGE_EXPANSION = 4
 HALVING = Sampling(stride=2)
-ATTENTIONS = ('single_head', 'multi_head', 'bottleneck', 'none')
+MakeAttention = Callable[[int, int], nn.Module | None]  # of all and of the attended channels
+ATTENTIONS: dict[str, MakeAttention] = {
+    'single_head': SingleHeadSelfAttention,
+    'partial_multi_head': PartialMultiHeadAttention,
+    'multi_head': FullMultiHeadAttention,
+    'bottleneck': BottleneckAttention,
+    'none': no_attention,
+}
 
 
 @dataclass(frozen=True)
@@ -84,8 +97,7 @@ class SHViTBlock(nn.Module):
         attended: Channels in attention; 0 for a block without attention.
         depthwise_init: Initial weight of the depth-wise convolution's batch norm.
         dilation: Dilation of the depth-wise convolution.
-        num_heads: Number of heads in attention.
-        attention: One of ``ATTENTIONS``.
+        make_attention: Builds the attention.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -97,12 +109,11 @@ class SHViTBlock(nn.Module):
         attended: int = 0,
         depthwise_init: float = 0.0,
         dilation: int = 1,
-        num_heads: int = 1,
-        attention: str = 'single_head',
+        make_attention: MakeAttention = SingleHeadSelfAttention,
     ) -> None:
         super().__init__()
         self.depthwise = ResidualConvNorm(channels, depthwise_init, dilation)
-        self.attention = make_attention(attention, channels, attended, num_heads)
+        self.attention = make_attention(channels, attended) if attended else None
         self.feed_forward = FeedForward(channels)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -110,20 +121,6 @@ class SHViTBlock(nn.Module):
         if self.attention is not None:
             x = x + self.attention(x)
         return x + self.feed_forward(x)
-
-
-def make_attention(
-    attention: str, channels: int, attended: int, num_heads: int
-) -> nn.Module | None:
-    if not attended or attention == 'none':
-        return None
-    if attention == 'multi_head':
-        return nn.Sequential(ChannelNorm(channels), SelfAttention(channels, num_heads))
-    if attention == 'bottleneck':
-        return BottleneckAttention(channels, attended)
-    if num_heads == 1:
-        return SingleHeadSelfAttention(channels, attended)
-    return PartialMultiHeadAttention(channels, attended, num_heads=num_heads)
 
 
 class SqueezeExcite(nn.Module):
@@ -158,13 +155,13 @@ class PatchMerging(nn.Module):
         self, in_channels: int, out_channels: int, stride: int = 2, dilation: int = 1
     ) -> None:
         super().__init__()
-        wide = MERGE_EXPANSION * in_channels
-        hidden = (in_channels + 4) // 8 * 8  # to the nearest multiple of 8
-        self.expand = ConvNorm(in_channels, wide, act=nn.ReLU)
-        spatial = dict(stride=stride, dilation=dilation, groups=wide)
-        self.depthwise = ConvNorm(wide, wide, 3, act=nn.ReLU, **spatial)
-        self.excite = SqueezeExcite(wide, hidden)
-        self.project = ConvNorm(wide, out_channels)
+        hidden = MERGE_EXPANSION * in_channels
+        squeezed = (in_channels + 4) // 8 * 8  # to the nearest multiple of 8
+        self.expand = ConvNorm(in_channels, hidden, act=nn.ReLU)
+        spatial = dict(stride=stride, dilation=dilation, groups=hidden)
+        self.depthwise = ConvNorm(hidden, hidden, 3, act=nn.ReLU, **spatial)
+        self.excite = SqueezeExcite(hidden, squeezed)
+        self.project = ConvNorm(hidden, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.project(self.excite(self.depthwise(self.expand(x))))
@@ -179,8 +176,12 @@ class Downsample(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int, sampling: Sampling = HALVING) -> None:
         super().__init__()
-        self.before = SHViTBlock(in_channels, depthwise_init=1.0, dilation=sampling.entry)
-        self.merge = PatchMerging(in_channels, out_channels, sampling.stride, sampling.entry)
+        self.before = SHViTBlock(
+            in_channels, depthwise_init=1.0, dilation=sampling.downsample_dilation
+        )
+        self.merge = PatchMerging(
+            in_channels, out_channels, sampling.stride, sampling.downsample_dilation
+        )
         self.after = SHViTBlock(out_channels, depthwise_init=1.0, dilation=sampling.dilation)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -205,24 +206,23 @@ def with_ratio(arch: SHViTArch, ratio: float, num_heads: int) -> SHViTArch:
     if not 0 < ratio <= 1:
         raise ValueError(f'partial_ratio is {ratio}; choose a number above 0 and at most 1')
     attended = (
-        max(round(ratio * channels / num_heads), 1) * num_heads if before else 0
-        for channels, before in zip(arch.channels, arch.attended, strict=True)
+        max(round(ratio * channels / num_heads), 1) * num_heads if released else 0
+        for channels, released in zip(arch.channels, arch.attended, strict=True)
     )
     return replace(arch, attended=tuple(attended))
 
 
 def make_stage(
-    arch: SHViTArch, index: int, sampling: Sampling, num_heads: int, attention: str
+    arch: SHViTArch, index: int, sampling: Sampling, make_attention: MakeAttention
 ) -> Stage:
-    channels, before = arch.channels[index], arch.channels[index - 1]
+    channels, before = arch.channels[index], arch.channels[max(index - 1, 0)]
     downsample = Downsample(before, channels, sampling) if index else nn.Identity()
     blocks = [
         SHViTBlock(
             channels,
             arch.attended[index],
             dilation=sampling.dilation,
-            num_heads=num_heads,
-            attention=attention,
+            make_attention=make_attention,
         )
         for _ in range(arch.depths[index])
     ]
@@ -241,14 +241,13 @@ class SHViT(Backbone):
         out_indices: Stages whose maps are returned; negative ones count from the last.
         output_stride: 64, 32 or 16; below 64 the last stages are dilated instead of strided, and
             the declared strides change accordingly. The stem has stride 16.
-        attention: 'single_head'; 'multi_head' for the layer of ViT on all channels, with a layer
-            norm before it (table 6, row 1); 'bottleneck' for a contraction to the channels in
-            attention (figure 6 a); or 'none' (table 6, row 2).
-        num_heads: Heads in attention; the authors' 1 is the design of SHViT. With 'single_head',
-            each has 16 channels of queries and of keys, and it divides `attended`; with
-            'multi_head' it divides the channels.
-        partial_ratio: Part of the channels in attention, in (0, 1], to the nearest multiple of
-            `num_heads`; None for `attended` of the variant, about 1 / 4.67 of the channels.
+        attention: 'single_head'; 'partial_multi_head' for several heads of 16 query channels each;
+            'multi_head' for the layer of ViT on all channels, with a layer norm before it (table 6,
+            row 1); 'bottleneck' for a contraction to the channels in attention (figure 6 a); or
+            'none' (table 6, row 2). Or a dict of such a name as `type` and of arguments of its
+            layer, such as `num_heads`.
+        partial_ratio: Part of the channels in attention, in (0, 1], to the nearest multiple of the
+            number of heads; None for `attended` of the variant, about 1 / 4.67 of the channels.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
 
     Shape:
@@ -259,6 +258,7 @@ class SHViT(Backbone):
     """
 
     variants = VARIANTS
+    attentions = ATTENTIONS
     layouts = LAYOUTS
 
     def __init__(
@@ -267,28 +267,24 @@ class SHViT(Backbone):
         *,
         out_indices: Sequence[int] = (0, 1, 2),
         output_stride: int = 64,
-        attention: str = 'single_head',
-        num_heads: int = 1,
+        attention: Choice = 'single_head',
         partial_ratio: float | None = None,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
-        if attention not in ATTENTIONS:
-            raise ValueError(f'attention is {attention!r}; choose one of {ATTENTIONS}')
-        if num_heads > 1 and attention in ('bottleneck', 'none'):
-            raise ValueError(f'num_heads is {num_heads}: attention={attention!r} has no heads')
-        if num_heads < 1:
-            raise ValueError(f'num_heads is {num_heads}; it must be at least 1')
+        make_attention = choose(attention, ATTENTIONS, num_sizes=2)
         if partial_ratio is not None:
-            if attention in ('multi_head', 'none'):
+            if make_attention.func in (FullMultiHeadAttention, no_attention):
                 raise ValueError(
                     f'partial_ratio is {partial_ratio}: attention={attention!r} does not use it'
                 )
+            is_divided = make_attention.func is PartialMultiHeadAttention
+            num_heads = make_attention.keywords.get('num_heads', NUM_HEADS) if is_divided else 1
             sizes = with_ratio(sizes, partial_ratio, num_heads)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=16)
         super().__init__(
             stem=make_stem(sizes.channels[0]),
-            stages=(make_stage(sizes, i, s, num_heads, attention) for i, s in enumerate(samplings)),
+            stages=(make_stage(sizes, i, s, make_attention) for i, s in enumerate(samplings)),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
+from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.heads import check_heads
 from mmeffvit.models.layers.norms import unit_norm
 
@@ -40,7 +42,7 @@ class KeyValueAdditiveAttention(EfficientAdditiveAttention):
 AXES = ('keys', 'queries')
 
 
-class TransposeAttention(nn.Module):
+class TransposeAttention(Attention):
     """Transpose self-attention, equation 2 of SwiftFormer (arXiv:2303.15446).
 
     ``y = W_o (v softmax(q^T k / sqrt(D)))`` in every head, with ``q, k, v = W x``: the scores are
@@ -81,6 +83,9 @@ class TransposeAttention(nn.Module):
         # the scores are a sum over the tokens: scaled before it, they fit half precision longer
         scores = (query * query.shape[2] ** -0.5) @ key.transpose(2, 3)  # (B, M, D, D)
         return scores.softmax(dim=self.axis).transpose(2, 3) @ value
+
+    def head_outputs(self) -> HeadOutputs:
+        return HeadOutputs(self.out, lambda _: self.num_heads, incoming=True)
 
 
 class CrossCovarianceAttention(TransposeAttention):

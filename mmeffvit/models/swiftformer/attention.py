@@ -3,54 +3,75 @@
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.folding import absorb_affine
 from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import Locate, Reading
 
+PRESETS = ('code', 'paper')
 
-class EfficientAdditiveAttention(nn.Module):
+
+class EfficientAdditiveAttention(Attention):
     """Efficient additive attention, at linear cost through one global query: arXiv:2303.15446.
 
     ``y = W_f(W_p(g * k) + q)`` with ``q = |W_q x|``, ``k = |W_k x|``, ``a = |q . w|`` and ``g =
     sum_n(a_n q_n)``, n over the positions. ``|.|`` is the L2 norm: of q and k over the channels, of
-    a over the positions. This follows the official code, which in contrast to equations 4 to 6 of
-    the paper also normalizes a and k and has a last projection W_f. The code's factor ``C ** -0.5``
-    on a is omitted: normalizing a cancels it.
+    a over the positions. This follows the official code. Its factor ``C ** -0.5`` on a is omitted:
+    normalizing a cancels it.
+
+    Equations 4 to 6 of the paper are ``y = W_p(g * k) + |q|`` with ``q = W_q x``, ``k = W_k x``,
+    ``a = q . w / sqrt(C)`` and ``g = sum_n(a_n q_n)``, which grows with the number of positions.
 
     Args:
         channels: C, channels of the input and of the output.
+        preset: 'code', or 'paper' for its equations.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
+
+    Raises:
+        ValueError: If ``preset`` is unknown.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, *, preset: str = 'code') -> None:
         super().__init__()
+        if preset not in PRESETS:
+            raise ValueError(f'preset is {preset!r}; choose one of {PRESETS}')
+        self.preset = preset
         self.query = nn.Conv2d(channels, channels, 1)
         self.key = nn.Conv2d(channels, channels, 1)
         self.score = nn.Conv2d(channels, 1, 1, bias=False)  # w, one score per position
         self.proj = nn.Conv2d(channels, channels, 1)
-        self.out = nn.Conv2d(channels, channels, 1)
+        self.out = nn.Conv2d(channels, channels, 1) if preset == 'code' else nn.Identity()
 
     def folded(self) -> 'EfficientAdditiveAttention':
         """Fold the bias of W_p into W_f's, which saves one addition per pixel."""
-        absorb_affine(self.out, torch.ones_like(self.proj.bias), self.proj.bias)
-        self.proj.bias = None
+        if isinstance(self.out, nn.Conv2d):
+            absorb_affine(self.out, torch.ones_like(self.proj.bias), self.proj.bias)
+            self.proj.bias = None
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        query = unit_norm(self.query(x), dim=1)
-        key = unit_norm(self.key(x), dim=1)
-        return self.out(self.proj(self.pool(query, self.score(query)) * key) + query)
+        query, key = self.query(x), self.key(x)
+        normalized = unit_norm(query, dim=1)
+        if self.preset == 'code':
+            query, key = normalized, unit_norm(key, dim=1)
+        return self.out(self.proj(self.pool(query, self.score(query)) * key) + normalized)
+
+    def weigh(self, scores: Tensor) -> Tensor:
+        """Weights of the positions, from scores (B, 1, H, W)."""
+        if self.preset == 'paper':
+            return scores * self.score.in_channels**-0.5
+        return unit_norm(scores, dim=(2, 3))
 
     def pool(self, x: Tensor, scores: Tensor) -> Tensor:
-        """Sum over the positions, weighted by normalized scores (B, 1, H, W): (B, C, 1, 1)."""
-        weights = unit_norm(scores, dim=(2, 3))
+        """Sum over the positions, weighted by a of the scores (B, 1, H, W): (B, C, 1, 1)."""
+        weights = self.weigh(scores)
         return (x.flatten(2) @ weights.flatten(2).transpose(1, 2)).unsqueeze(3)
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
-        """Read a in ``g = sum_n(a_n q_n)``: signed, its squares sum to 1 over the positions."""
-        (x,) = inputs
-        scores = self.score(unit_norm(self.query(x), dim=1))
-        weights = unit_norm(scores, dim=(2, 3))[0, 0]
+        """Read a in ``g = sum_n(a_n q_n)``: signed; in code, its squares sum to 1."""
+        query = self.query(inputs[0])
+        query = unit_norm(query, dim=1) if self.preset == 'code' else query
+        weights = self.weigh(self.score(query))[0, 0]
         return Reading('additive', 'global-query weights', {'': weights}, {'weights': weights})

@@ -19,7 +19,7 @@ from mmeffvit.models.backbone import (
     resolve_out_indices,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.choice import choose
+from mmeffvit.models.layers.choice import Choice, choose
 from mmeffvit.models.layers.conv import ConvNorm, ConvStem
 from mmeffvit.models.layers.folding import absorb_batch_norm
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
@@ -157,7 +157,8 @@ class SwiftFormerEncoder(nn.Module):
         self.drop_path = DropPath(drop_prob)
 
     def folded(self) -> 'SwiftFormerEncoder':
-        self.attention_scale = self.attention_scale.fold_into(self.attention.out)
+        if isinstance(self.attention.out, nn.Conv2d):  # the printed form ends with a sum
+            self.attention_scale = self.attention_scale.fold_into(self.attention.out)
         self.feed_forward_scale = self.feed_forward_scale.fold_into(self.feed_forward.project)
         return self
 
@@ -180,7 +181,7 @@ def make_stage(
     """
     channels = arch.channels[index]
     drop_prob = drop_probs(drop_path_rate, arch.depths, index)[-1]
-    spatial = dict(stride=sampling.stride, dilation=sampling.entry, bias=True)
+    spatial = dict(stride=sampling.stride, dilation=sampling.downsample_dilation, bias=True)
     downsample = (
         ConvNorm(arch.channels[index - 1], channels, 3, **spatial) if index else nn.Identity()
     )
@@ -190,7 +191,7 @@ def make_stage(
     return Stage(downsample, [*encoders, last])
 
 
-def reset_parameters(module: nn.Module) -> None:
+def initialize(module: nn.Module) -> None:
     """Initialize as the official code does: normal, truncated at ±2, zero bias."""
     if isinstance(module, EfficientAdditiveAttention):
         nn.init.normal_(module.score.weight)  # parents are visited after their children
@@ -226,6 +227,7 @@ class SwiftFormer(Backbone):
     """
 
     variants = VARIANTS
+    attentions = ATTENTIONS
     layouts = LAYOUTS
 
     def __init__(
@@ -235,15 +237,14 @@ class SwiftFormer(Backbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         output_norm: bool = True,
         output_stride: int = 32,
-        attention: str | Mapping[str, Any] = 'additive',
+        attention: Choice = 'additive',
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_arch(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         out_indices = resolve_out_indices(out_indices, len(STRIDES))
-        layer, arguments = choose(attention, ATTENTIONS)
-        make_attention = partial(layer, **arguments)
+        make_attention = choose(attention, ATTENTIONS)
         norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
@@ -257,4 +258,4 @@ class SwiftFormer(Backbone):
             output_norms=norms,
             **options,
         )
-        self.apply(reset_parameters)
+        self.apply(initialize)

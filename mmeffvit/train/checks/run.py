@@ -23,7 +23,8 @@ from mmeffvit.models.checkpoints import Checkpoint, load_into
 from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
-from mmeffvit.zoo.opener import OpenModel, Source, build_source
+from mmeffvit.zoo.models import OpenModel, build_source
+from mmeffvit.zoo.source import Source
 
 from .classes import wrong_classes
 from .detection import find_regular, images_of, read_checked, reads_as, voc_images

@@ -17,7 +17,7 @@ from mmeffvit.train.engine.launcher import unwrap
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.modules import normalization
 from mmeffvit.utils.text import listed
-from mmeffvit.zoo.opener import find_source
+from mmeffvit.zoo.source import find_source
 
 from . import (
     Adapter,

@@ -10,7 +10,7 @@ from pycocotools.cocoeval import COCOeval
 
 from mmeffvit.registries import METRICS
 from mmeffvit.utils.interrupts import deferred
-from mmeffvit.utils.modules import replaced
+from mmeffvit.utils.quiet import replaced
 
 EXACT = ('bbox', 'segm')  # metrics with the same numbers as pycocotools
 FIELDS = {  # that it uses: hotcoco rejects others, such as a supercategory that is no text

@@ -16,11 +16,18 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import check_classes, check_data, load_checked
 from mmeffvit.utils.files import atomic_output, check_output, own_file
-from mmeffvit.zoo.opener import find_source
+from mmeffvit.zoo.source import find_source
 
 from .launcher import build_runner, leave_process_group, unwrap
 from .options import RunOptions, prepare
-from .user_errors import building, complete_annotations, name_unreadable, restrict_annotations, run
+from .user_errors import (
+    building,
+    collect_in,
+    complete_annotations,
+    name_unreadable,
+    restrict_annotations,
+    run,
+)
 
 Step = Callable[[Mapping[str, Any]], list[Any]]  # from a batch to its data samples with results
 
@@ -106,6 +113,7 @@ def open_test(
             dataset = runner.test_loop.dataloader.dataset
         name_unreadable(dataset)
         complete_annotations(runner.test_loop.evaluator)
+        collect_in(config.work_dir, runner.test_loop.evaluator)
         if max_images is not None:
             restrict_annotations(runner.test_loop.evaluator, dataset)
     model = unwrap(runner.model)

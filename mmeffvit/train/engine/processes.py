@@ -9,17 +9,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import starmap
+from pathlib import Path
 from typing import Any
 
 import torch
 from mmengine.device import get_device
 
-from mmeffvit.config.load import load_config, option_text, resolve_work_dir
+from mmeffvit.config.load import ALL, option_text, resolve_work_dir
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import non_finite_allowed
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.interrupts import PARENT_REPORTS, Interrupted
 from mmeffvit.utils.machine import num_cores
+from mmeffvit.zoo.source import find_source
 
 from .options import RunOptions
 from .resume import how_to_resume
@@ -110,9 +112,14 @@ def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:
     """The exception for a signal, with a note on how to resume the run."""
     error = Interrupted(number)
     with suppress(UserError):  # a config that cannot be read has saved nothing
-        work_dir = resolve_work_dir(load_config(config, options.cfg_options), options.work_dir)
-        error.__notes__ = [how_to_resume(work_dir)]
+        error.__notes__ = [how_to_resume(work_dir_of(config, options))]
     return error
+
+
+def work_dir_of(config: str, options: RunOptions) -> Path:
+    """The work dir of a run that another process starts."""
+    found = find_source(config, options.cfg_options, ALL).config
+    return resolve_work_dir(found, options.work_dir)
 
 
 def start_tied(command: Sequence[str], **options: Any) -> subprocess.Popen:

@@ -25,8 +25,8 @@ from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
-from mmeffvit.zoo.opener import Source, find_source
 from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
+from mmeffvit.zoo.source import Source, find_source
 
 from .checkpoint_loader import handed_over
 from .compiled import CompileHook
@@ -35,7 +35,14 @@ from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
 from .resume import ScheduleHook, check_resumable, resumable
 from .step_format import StepFormatHook
-from .user_errors import building, check_optimizer, complete_annotations, name_unreadable, run
+from .user_errors import (
+    building,
+    check_optimizer,
+    collect_in,
+    complete_annotations,
+    name_unreadable,
+    run,
+)
 
 LOG_WINDOWS = 50  # minimum number of windows that the loss of a run is averaged over
 
@@ -105,6 +112,7 @@ def train(
                 name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
             complete_annotations(runner.val_loop.evaluator)
+            collect_in(config.work_dir, runner.val_loop.evaluator)
         first = [check_start(runner, start, config)] if start is not None else []
         with resumable(work_dir), handed_over(*first):
             run(runner, runner.train, config)

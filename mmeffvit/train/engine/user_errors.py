@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from traceback import walk_tb
 from typing import Any, TypeVar
 
@@ -178,6 +179,13 @@ def complete_annotations(evaluator: Evaluator) -> None:
             truth.dataset.setdefault('info', {})
             for annotation in truth.dataset.get('annotations', ()):
                 annotation['iscrowd'] = annotation.get('iscrowd') or 0
+
+
+def collect_in(work_dir: str, evaluator: Evaluator) -> None:
+    """Have processes exchange results in the work dir: mmengine would do so in the current one."""
+    for metric in evaluator.metrics:
+        if metric.collect_device == 'cpu' and metric.collect_dir is None:
+            metric.collect_dir = str(Path(work_dir, '.collected'))
 
 
 def restrict_annotations(evaluator: Evaluator, dataset: Any) -> None:

@@ -1,6 +1,6 @@
 """What to try after a run on a folder."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mmengine.config import Config
@@ -8,20 +8,38 @@ from mmengine.config import Config
 from mmeffvit.models.checkpoints.download import FOLDER
 from mmeffvit.models.checkpoints.pretrained import is_pretrained
 from mmeffvit.train.engine.metrics import LOW
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.text import counted, listed
 
+SHOWN = 12  # names of classes
 PAGE = 'docs/troubleshooting.md, "Why is my AP 0?"'
 
 
 def advice(
-    config: Config, metrics: Mapping[str, float], weights: str | None = None
+    config: Config,
+    metrics: Mapping[str, float],
+    weights: str | None = None,
+    unlearned: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Advice after a low metric, or after training from random weights."""
+    """Advice after a low metric, or after training from random weights.
+
+    Args:
+        config: That of the run.
+        metrics: In percent, by name.
+        weights: URL of pretrained weights to suggest.
+        unlearned: Names of classes with a metric of 0.
+    """
     name, value = next(iter(metrics.items()), ('', LOW))
     if value < LOW:
         steps = config.epochs * config.iterations
         low = f'{name} is {value} % after {counted(steps, "step")}'
         yield f'{low}: train longer, with --epochs N, or see {PAGE}'
+    elif unlearned:
+        balance = ', or --balance' if config.default_scope == 'mmdet' else ''
+        them = 'it' if len(unlearned) == 1 else 'them'
+        yield (
+            f'WARNING: {name.replace("mIoU", "IoU")} is 0 for {listed(unlearned, SHOWN)}: train '
+            f'longer, with --epochs {2 * config.epochs}{balance}, or add images of {them}'
+        )
     if not config.get('load_from') and not is_pretrained(config.model.backbone.get('init_cfg')):
         yield (
             'WARNING: trained from random weights, which takes many more images and epochs; '

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from mmeffvit.config.load import is_config, load_config, own_configs
+from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.data.files import find_images
 from mmeffvit.data.predictions import Wanted, read_predictions
 from mmeffvit.data.prepare import PrepareOptions, Reader, read, split_off
@@ -17,8 +17,8 @@ from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, check_names, counted, listed
-from mmeffvit.zoo.hub import nearest_config
-from mmeffvit.zoo.opener import find_source, holds_weights, is_exported, is_model
+from mmeffvit.zoo.nearest import nearest_config
+from mmeffvit.zoo.source import Kind, classify, find_source
 
 from .base import AUTO, Base
 from .options import FinetuneOptions
@@ -127,7 +127,7 @@ def distill(
 def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching:
     """The losses and the teacher of a student; a PyTorch model runs in every step."""
     wanted = options.losses
-    is_model = not is_file_of_predictions(teacher) and not is_exported(teacher)
+    is_model = not is_file_of_predictions(teacher) and classify(teacher) is not Kind.EXPORTED
     if wanted is not None and not is_model:
         raise UserError(
             f'--losses compare with a teacher that runs in every step, and {teacher} does not: '
@@ -159,7 +159,7 @@ def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
     """The name of its config, and its weights and classes if it has any."""
     if student in own_configs():
         return student, None, None
-    if not holds_weights(student):
+    if not classify(student).has_weights:
         raise UserError(
             f'the student is {student!r}; give the name of one of our configs, or a run or a saved '
             'model'
@@ -176,7 +176,7 @@ def is_file_of_predictions(teacher: str) -> bool:
     if path.suffix == '.json':  # or a config in JSON
         content = read_json(path)
         return not (isinstance(content, dict) and {'model', '_base_'} & content.keys())
-    return path.is_dir() and not is_config(teacher) and not is_model(teacher)
+    return path.is_dir() and classify(teacher) in (Kind.FOLDER, Kind.NAME)
 
 
 def make_reader(

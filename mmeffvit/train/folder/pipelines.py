@@ -27,6 +27,9 @@ def pipelines(
     """
     factor = recipe.image_size / base.image_size
     train = scaled(first_pipeline(base, recipe), factor)
+    for kind, key in (('RandomCrop', 'crop_size'), ('Pad', 'size')) if recipe.crop else ():
+        for step in settings_of(train, kind):
+            step[key] = recipe.crop
     last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
     for pipeline in filter(None, (train, last)) if sample else ():
         place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))

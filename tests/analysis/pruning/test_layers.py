@@ -1,6 +1,7 @@
 """A layer with fewer heads equals the whole layer without the outputs of the others."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -17,7 +18,6 @@ from mmeffvit.models.efficientformerv2 import backbone as efficientformerv2
 from mmeffvit.models.efficientformerv2.attention import DownsamplingAttention, LocalGlobalAttention
 from mmeffvit.models.layers.head_projections import HeadProjections, hidden_layers, prunable_layers
 from mmeffvit.models.mobile_attention.attention import MobileAttention
-from mmeffvit.models.mobile_attention.mixers import MOBILE_ATTENTION
 from mmeffvit.models.pvtv2 import backbone as pvtv2
 from tests.models.parity import randomized
 
@@ -32,19 +32,19 @@ SETTINGS = [
 
 
 LAYERS = {  # 4 channels in queries and keys of a head, and 8 or 4 in its values
-    'blocks': lambda mixer: LocalGlobalAttention(24, 24, 48, mixer, stride=2),
-    'downsampling': lambda mixer: DownsamplingAttention(24, 32, 24, 48, mixer, key_stride=2),
-    'pvtv2': lambda mobile: pvtv2.MobileMixer(24, 1, options=MOBILE_ATTENTION | mobile),
-    'deit': lambda mobile: deit.TokenMixer(24, MobileAttention(**mobile), num_tokens=2),
+    'blocks': lambda make: LocalGlobalAttention(24, 24, 48, make(24, 48, 1), stride=2),
+    'downsampling': lambda make: DownsamplingAttention(24, 32, 24, 48, make(24, 48, 1), 2),
+    'pvtv2': lambda make: pvtv2.MobileMixer(24, 1, make),
+    'deit': lambda make: deit.TokenMixer(24, make(24, 24, 1), num_tokens=2),
 }
 TINY = dict(channels=(8, 16, 24, 32), depths=(1, 1, 2, 1), attended=(1, 1), narrow=((0, 0),) * 2)
-MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, head_channels=32, downsampling='mobile')
+MIXER = dict(type='mobile', head_channels=32)
+MOBILE = dict(type=EfficientFormerV2MobiAtt, arch=TINY, attention=MIXER, downsampling=MIXER)
 
 
 def make_layer(name: str, settings: dict) -> nn.Module:
     torch.manual_seed(0)
-    mobile = MobileAttention(**settings) if name in ('blocks', 'downsampling') else settings
-    return randomized(LAYERS[name](mobile)).double().eval()
+    return randomized(LAYERS[name](partial(MobileAttention, **settings))).double().eval()
 
 
 def of_removed(x: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def test_a_feed_forward_layer_without_hidden_units_equals_the_layer_with_them_at
     )
     whole = randomized(layers[name]()).double().eval()
     smaller = copy.deepcopy(whole)
-    units = smaller.hidden_units()
+    units = smaller.prunable_units()
     assert units.count == 24
     kept = [0, 3, 4, 11, 23]
     units.keep(kept)
@@ -112,7 +112,7 @@ def test_a_feed_forward_layer_without_hidden_units_equals_the_layer_with_them_at
     def zeroed(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor]:
         return (inputs[0].index_fill(axis, removed, 0),)
 
-    whole.hidden_units().out.register_forward_pre_hook(zeroed)
+    whole.prunable_units().out.register_forward_pre_hook(zeroed)
     torch.testing.assert_close(smaller(x), whole(x), rtol=1e-10, atol=1e-10)
 
 
@@ -190,7 +190,7 @@ def test_a_backbone_without_such_heads_takes_no_counts():
 
 @torch.no_grad()
 def test_scores_of_the_competition_are_token_means_of_the_competed_outgoing_flow():
-    layer = MobileAttention(head_channels=4)
+    layer = MobileAttention(24, 24, 6)
     query, key, value = X, X.roll(3, 1) * 2, X.roll(5, 1)
     scores = layer.head_scores((query, key, value))
     torch.testing.assert_close(scores.mean(dim=1), torch.ones(2).double(), rtol=1e-5, atol=0)
@@ -211,7 +211,7 @@ def test_scores_of_the_competition_are_token_means_of_the_competed_outgoing_flow
 
 @torch.no_grad()
 def test_other_scores_and_the_choice():
-    layers = {'a': make_layer('blocks', SETTINGS[0]).head_projections()}
+    layers = {'a': make_layer('blocks', SETTINGS[0]).prunable_units()}
     weight = layers['a'].out[0].weight
     weight[:] = 1
     for head in range(HEADS):
@@ -228,5 +228,5 @@ def test_other_scores_and_the_choice():
 
 
 def test_a_mixer_with_weights_of_its_own_keeps_its_heads():
-    settings = dict(arch=TINY, head_channels=32, attention='gated')
+    settings = dict(arch=TINY, attention=dict(type='gated', head_channels=32))
     assert not prunable_layers(EfficientFormerV2MobiAtt(**settings))

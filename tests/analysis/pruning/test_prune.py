@@ -84,7 +84,11 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
         (('--seed', -1), '--seed is -1'),
         (('--out', 'few.onnx'), "output 'few.onnx' must end in .pth"),
         (
-            ('--cfg-options', 'model.backbone.competition=False'),
+            (
+                '--cfg-options',
+                'model.backbone.attention.type=mobile',
+                'model.backbone.attention.competition=False',
+            ),
             'do not compete: choose --method random or uvc',
         ),
     ],

@@ -244,21 +244,22 @@ def test_a_log_or_table_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path
 def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
     other = tmp_path / 'maskrcnn_shvit_s4.py'
     other.touch()
-    with locked(tmp_path, 'a suite'), pytest.raises(UserError, match='in use by a suite'):
+    with locked(tmp_path, 'a suite'), pytest.raises(UserError, match='a suite'):
         run_suite(['maskrcnn_shvit_s4'], SuiteOptions(tmp_path))
-    with pytest.raises(UserError, match='share a work dir'):
+    with pytest.raises(UserError, match='maskrcnn_shvit_s4'):
         find_configs(['maskrcnn_shvit_s4', str(other)])
-    with pytest.raises(UserError, match='no config matches'):
+    with pytest.raises(UserError, match='nothing_'):
         find_configs(['nothing_*'])
-    with pytest.raises(UserError, match='does not fill nodes'):
+    with pytest.raises(UserError, match='12'):
         SuiteOptions(gpus=12)
     names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
 
 
-def test_a_damaged_table_is_not_overwritten(tmp_path):
-    (tmp_path / 'suite.json').write_text('[1')
-    with pytest.raises(UserError, match='not a results table'):
+@pytest.mark.parametrize('text', ['[1', '[' * 100_000])
+def test_a_damaged_table_is_not_overwritten(text, tmp_path):
+    (tmp_path / 'suite.json').write_text(text)
+    with pytest.raises(UserError, match=r'suite\.json'):
         Table(tmp_path)
 
 
@@ -274,12 +275,6 @@ def test_untrusted_text_is_escaped_in_the_table(tmp_path):
     for mark in re.finditer(r'[`<>\[*]', '\n'.join(lines)):
         before = '\n'.join(lines)[: mark.start()]
         assert (len(before) - len(before.rstrip('\\'))) % 2 == 1, before[-20:]
-
-
-def test_a_table_nested_too_deeply_is_reported(tmp_path):
-    (tmp_path / 'suite.json').write_text('[' * 100_000)
-    with pytest.raises(UserError, match='nested too deeply'):
-        Table(tmp_path)
 
 
 def test_a_table_without_results_has_no_empty_columns(tmp_path):
@@ -316,10 +311,10 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        ((), 'give a CONFIG, or --released'),
-        (('--released', 'maskrcnn_swiftformer_l1'), 'no weights are released for'),
-        (('--released', '--amp'), 'tests the models of the authors'),
-        (('--released', '--print', 'slurm'), 'cannot be combined with --released'),
+        ((), '--released'),
+        (('--released', 'maskrcnn_swiftformer_l1'), 'maskrcnn_swiftformer_l1'),
+        (('--released', '--amp'), '--released'),
+        (('--released', '--print', 'slurm'), '--released'),
     ],
 )
 def test_invalid_options_with_released_are_reported(arguments, message, tmp_path):

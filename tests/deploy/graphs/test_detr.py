@@ -26,7 +26,7 @@ from tests.deploy.graphs.test_two_stage import assert_finds_the_same
 from tests.deploy.models import file_of, smooth_image
 from tests.models.parity import randomized
 
-LEAF = 'deformabledetr_swiftformer_l1_singlehead'
+LEAF = 'deformabledetr_swiftformer_l1_single_head'
 WIDTH, CHANNELS = 32, [8, 16, 24, 32]
 ATTENTION = dict(embed_dims=WIDTH)
 FEED_FORWARD = dict(embed_dims=WIDTH, feedforward_channels=2 * WIDTH)

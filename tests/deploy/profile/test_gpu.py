@@ -11,8 +11,8 @@ from mmeffvit.deploy.compare import expect_graph
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.profile import gpu
-from mmeffvit.deploy.profile.candidates import Absent, Candidate
+from mmeffvit.deploy.profile import pytorch
+from mmeffvit.deploy.profile.candidates import Candidate, gpu_files
 from mmeffvit.deploy.profile.rounds import time_in_rounds
 from mmeffvit.deploy.profile.run import ProfileOptions, profile_file
 from mmeffvit.deploy.profile.worker import Job
@@ -50,7 +50,7 @@ def test_an_onnxruntime_without_cuda_is_named_with_the_command_to_replace_it(onn
     with pytest.raises(UserError, match='built without CUDA') as failure:
         profile_file(onnx_file, onnx_file.parent, options=ProfileOptions(device='cuda'))
     assert str(failure.value).startswith('--device cuda: torch ')
-    assert gpu.find_gpu('auto') is None
+    assert pytorch.find_gpu('auto') is None
 
 
 def test_a_session_that_fell_back_to_the_cpu_is_rejected(onnx_file, monkeypatch):
@@ -72,9 +72,9 @@ def test_a_session_that_fell_back_to_the_cpu_is_rejected(onnx_file, monkeypatch)
 def test_an_unknown_device_is_named(device, onnx_file, monkeypatch):
     with pytest.raises(UserError, match=f'device {device!r} cannot be used: give cpu, cuda'):
         open_model(onnx_file, device=device)
-    monkeypatch.setattr(gpu, 'has_cuda', lambda: True)
+    monkeypatch.setattr(pytorch, 'has_cuda', lambda: True)
     with pytest.raises(UserError, match=f'--device is {device!r}; choose from auto, cpu, cuda'):
-        gpu.find_gpu(device)
+        pytorch.find_gpu(device)
 
 
 def test_files_of_other_runtimes_run_on_the_cpu(tmp_path):
@@ -90,7 +90,7 @@ def test_files_of_other_runtimes_run_on_the_cpu(tmp_path):
     ],
 )
 def test_options_that_leave_nothing_for_a_gpu_are_rejected(options, words, monkeypatch):
-    monkeypatch.setattr(gpu, 'has_cuda', lambda: True)
+    monkeypatch.setattr(pytorch, 'has_cuda', lambda: True)
     with pytest.raises(UserError, match=words):
         ProfileOptions(device='cuda', **options).check()
     assert ProfileOptions(device='auto', clock='processor', threads=(1,)).gpu is None
@@ -100,19 +100,18 @@ def test_the_file_and_the_model_in_pytorch_are_candidates_that_agree_and_are_tim
     onnx_file, tmp_path
 ):
     graph, images = tiny.graph(CONFIG), tiny.images().numpy()
-    file = Candidate('ONNX Runtime', 'float32', onnx_file, {}, '')
+    file = Candidate('ONNX Runtime', 'float32', onnx_file)
     expect = partial(expect_graph, graph)
-    entries = list(gpu.on_gpu('cpu', {'.onnx': file}, expect, images, graph))
+    entries = list(gpu_files('cpu', {'.onnx': file}, expect, images, graph, tmp_path))
     assert [(each.runtime, each.precision) for each in entries] == [
         ('ONNX Runtime CUDA', 'float32'),
         ('PyTorch CUDA', 'float32'),
         ('PyTorch CUDA', 'float16'),
     ]
-    assert all(isinstance(each, Candidate) for each in entries), entries
+    assert all(each.agrees and each.measures for each in entries), entries
     stored = tmp_path / 'images.npy'
     np.save(stored, images)
-    job = Job(None, stored, 1, graph=entries[1].graph)
-    times, failures = time_in_rounds({0: job}, 0.01)
+    times, failures = time_in_rounds({0: Job(entries[1].path, stored, 1)}, 0.01)
     assert not failures
     assert times[0].median > 0
 
@@ -120,7 +119,8 @@ def test_the_file_and_the_model_in_pytorch_are_candidates_that_agree_and_are_tim
 def test_in_mixed_precision_only_the_network_is_in_float16(detector):
     images = models.smooth_image((64, 64), 1)
     single, half = (
-        gpu.open_graph(deepcopy(detector), 'cpu', half=half).run(images) for half in (False, True)
+        pytorch.open_graph(deepcopy(detector), 'cpu', half=half).run(images)
+        for half in (False, True)
     )
     for found in (single, half):
         kinds = {name: str(value.dtype) for name, value in found.items()}
@@ -129,10 +129,10 @@ def test_in_mixed_precision_only_the_network_is_in_float16(detector):
     np.testing.assert_allclose(single['scores'], half['scores'], atol=0.02)
 
 
-def test_what_cannot_run_on_the_gpu_is_absent_with_its_reason(onnx_file, detector):
-    file = Candidate('ONNX Runtime', 'float32', onnx_file, {}, '')
+def test_what_cannot_run_on_the_gpu_is_absent_with_its_reason(onnx_file, detector, tmp_path):
+    file = Candidate('ONNX Runtime', 'float32', onnx_file)
     images = models.smooth_image((96, 128), 1)
-    entries = list(gpu.on_gpu('nowhere', {'.onnx': file}, print, images, detector))
-    assert all(isinstance(each, Absent) and each.state == 'not possible' for each in entries)
+    entries = list(gpu_files('nowhere', {'.onnx': file}, print, images, detector, tmp_path))
+    assert all(each.state == 'not possible' for each in entries)
     assert "device 'nowhere' cannot be used" in entries[0].reason
     assert 'nowhere' in entries[1].reason

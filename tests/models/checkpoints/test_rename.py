@@ -3,49 +3,27 @@
 import pytest
 import torch
 
-from mmeffvit.models import DeiT, EfficientFormerV2, MobileViTv2, PVTv2, SHViT, SwiftFormer
+from mmeffvit.models import (
+    SwiftFormer,
+    families,
+)
 from mmeffvit.models.checkpoints import CheckpointError, rename
 from mmeffvit.models.checkpoints.rename import recognize
-from mmeffvit.models.deit import backbone as deit
-from mmeffvit.models.efficientformerv2 import backbone as efv2
-from mmeffvit.models.mobilevitv2 import backbone as mobilevitv2
-from mmeffvit.models.pvtv2 import backbone as pvtv2
-from mmeffvit.models.shvit import backbone as shvit
-from mmeffvit.models.swiftformer import backbone as swiftformer
 from tests.models.checkpoints.spelling import from_swiftformer, official_keys
+from tests.models.declared import DECLARED
 
-FAMILIES = {
-    'swiftformer': (SwiftFormer, swiftformer.VARIANTS),
-    'shvit': (SHViT, shvit.VARIANTS),
-    'mobilevitv2': (MobileViTv2, mobilevitv2.VARIANTS),
-    'efficientformerv2': (EfficientFormerV2, efv2.VARIANTS),
-    'pvt_v2': (PVTv2, pvtv2.VARIANTS),
-    'deit': (DeiT, deit.VARIANTS),
+FAMILIES = {  # by the beginning of their names in timm
+    known.timm: (families()[name], known) for name, known in DECLARED.items() if known.timm
 }
-CASES = [(family, arch) for family, (_, variants) in FAMILIES.items() for arch in variants]
-NAMES = {
-    'deit_t': 'deit_tiny_patch16_224',
-    'deit_s': 'deit_small_patch16_224',
-    'deit_b': 'deit_base_patch16_224',
-}  # of timm, where they are others
+CASES = [(family, arch) for family, (cls, _) in FAMILIES.items() for arch in cls.variants]
 CLASSIFIERS = {'norm', 'head', 'head_dist', 'dist_head', 'classifier'}
-# tensors of the official files, buffers of indices apart
-NUM_TENSORS = {
-    ('swiftformer', 'xs'): 316, ('swiftformer', 's'): 376, ('swiftformer', 'l1'): 388,
-    ('swiftformer', 'l3'): 436, ('shvit', 's1'): 471, ('shvit', 's2'): 471, ('shvit', 's3'): 521,
-    ('shvit', 's4'): 635, ('efficientformerv2', 's0'): 568, ('efficientformerv2', 's1'): 722,
-    ('efficientformerv2', 's2'): 1054, ('efficientformerv2', 'l'): 1386,
-    ('pvt_v2', 'b0'): 178, ('pvt_v2', 'b1'): 178, ('pvt_v2', 'b2'): 334, ('pvt_v2', 'b3'): 574,
-    ('pvt_v2', 'b4'): 834, ('pvt_v2', 'b5'): 1054, ('deit', 't'): 152, ('deit', 's'): 152,
-    ('deit', 'b'): 152,
-}  # fmt: skip
 
 
 def theirs(timm, family: str, arch: str) -> dict[str, torch.Tensor]:
     """Keys and shapes of timm's model."""
     with torch.device('meta'):
         name = f'{family}_{arch}'
-        return timm.create_model(NAMES.get(name, name)).state_dict()
+        return timm.create_model(FAMILIES[family][1].timm_names.get(arch, name)).state_dict()
 
 
 def ours(family: str, arch: str) -> dict[str, torch.Tensor]:
@@ -68,7 +46,7 @@ def dense(tensor: torch.Tensor) -> tuple[int, ...]:
 def test_official_to_ours_and_back_is_a_bijection_of_keys_and_shapes(timm, family, arch):
     state = theirs(timm, family, arch)
     official = {spelled: state[key] for key, spelled in official_keys(family, state).items()}
-    assert len(official) == NUM_TENSORS.get((family, arch), 269)
+    assert len(official) == FAMILIES[family][1].num_official_tensors[arch]
     renamed, dropped = rename(official, layout(family, 'official').table)
     target = ours(family, arch)
     assert sorted(renamed.values()) == sorted(target)
@@ -85,8 +63,8 @@ def test_official_to_ours_and_back_is_a_bijection_of_keys_and_shapes(timm, famil
 
 @pytest.mark.parametrize('family', FAMILIES)
 def test_markers_tell_the_layouts_apart(timm, family):
-    cls, variants = FAMILIES[family]
-    arch = next(iter(variants))
+    cls, _ = FAMILIES[family]
+    arch = next(iter(cls.variants))
     state = theirs(timm, family, arch)
     keys = {
         'official': list(official_keys(family, state).values()),

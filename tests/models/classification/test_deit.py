@@ -24,7 +24,7 @@ model = dict(
     data_preprocessor=dict(num_classes=3),
     backbone=dict(
         arch=dict(_delete_=True, channels=16, heads=2, depths=(1, 1, 1, 1)), resolution=64,
-        competition={competition}, drop_path_rate=0.0,
+        attention=dict(competition={competition}), drop_path_rate=0.0,
     ),
     head=dict(num_classes=3, in_channels=16),
 )
@@ -36,7 +36,7 @@ test_evaluator = dict(topk=1)
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('classifier')
     write_images(folder / 'data' / 'val', CLASSES, number=2)
-    base = str(ROOT / 'configs' / 'classifier_deit_mobiatt_t.py')
+    base = str(ROOT / 'configs' / 'classifier_deit_t_mobile.py')
     for name, competition in (('plain', True), ('linear', False)):
         text = CONFIG.format(
             base=base, classes=CLASSES, root=str(folder / 'data'), competition=competition
@@ -87,8 +87,10 @@ def test_the_rows_of_table_4_are_made(folder, tmp_path, config, method):
 @torch.no_grad()
 def test_heads_of_a_distilled_classifier_are_compared_removed_and_kept_alone(folder, tmp_path):
     config = folder / 'heads.py'
-    text = (folder / 'linear.py').read_text().replace('deit_mobiatt_t', 'deit_t')
-    text = text.replace('competition=False, ', 'class_tokens=2, ').replace('heads=2', 'heads=4')
+    text = (folder / 'linear.py').read_text().replace('deit_t_mobile', 'deit_t')
+    text = text.replace('attention=dict(competition=False), ', 'class_tokens=2, ').replace(
+        'heads=2', 'heads=4'
+    )
     config.write_text(text.replace('in_channels=16', 'in_channels=16, distilled=True'))
     torch.manual_seed(0)
     model = build(load_config(config).model)

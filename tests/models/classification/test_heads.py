@@ -106,7 +106,7 @@ def test_a_classifier_in_place_of_a_detector_is_a_backbone_alone(timm, tmp_path)
 # of every family: resized short side, crop, whether mean and std are ImageNet's
 PICTURES = [
     ('swiftformer_xs', 256, 224, True),
-    ('efficientformerv2_mobiatt_s0', 256, 224, True),
+    ('efficientformerv2_s0_mobile_300e', 256, 224, True),
     ('shvit_s4', 292, 256, True),
     ('shvit_s4_384', 438, 384, True),
     ('mobilevitv2_050', 288, 256, False),

@@ -17,7 +17,7 @@ from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.utils.images import read_image
-from mmeffvit.zoo.opener import find_source
+from mmeffvit.zoo.source import find_source
 from tests.conftest import ROOT, run_command_here
 from tests.models.classification.models import CLASSES, SWIFTFORMER, tiny_teacher, write_images
 

@@ -132,7 +132,7 @@ def test_every_mixer_takes_the_class_token_as_one_more_token(name):
 
 @torch.no_grad()
 def test_maps_of_a_mixer_are_those_of_the_cells():
-    backbone = randomized(DeiTMobiAtt(TINY, head_channels=8)).eval()
+    backbone = randomized(DeiTMobiAtt(TINY, attention=dict(type='mobile', head_channels=8))).eval()
     with record_attention(backbone, Canvas(64, 48, (20, 40)), ['stages.1']) as readings:
         backbone(torch.randn(1, 3, 64, 48))
     (name,) = readings
@@ -163,9 +163,15 @@ def test_layers_start_as_those_of_the_authors():
     ('options', 'words'),
     [
         (dict(attention='linear'), "attention is 'linear'; choose one of"),
-        (dict(competition=False), "competition is False: attention='multi_head' does not use it"),
+        (
+            dict(attention=dict(type='multi_head', num_heads=2)),
+            "num_heads is 2: attention='multi_head' takes no arguments",
+        ),
         (dict(class_tokens=3), 'class_tokens is 3; choose 0, 1 or 2'),
-        (dict(attention='mobile', head_channels=5), 'head_channels is 5; choose a divisor of 192'),
+        (
+            dict(attention=dict(type='mobile', head_channels=5)),
+            'head_channels is 5; choose a divisor of 192',
+        ),
         (dict(output='tokens'), "output is 'tokens'; choose one of"),
         (dict(output='class_tokens', class_tokens=0), 'but class_tokens is 0'),
         (dict(resolution=0), r'resolution is \(0, 0\)'),

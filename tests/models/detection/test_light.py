@@ -1,4 +1,4 @@
-"""The head of the light detector: assignment, losses and predictions, against their definitions."""
+"""The head of GFLite: assignment, losses and predictions, against their definitions."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ LABELS = torch.tensor([0, 2, 1])
 
 def make_head() -> LightHead:
     init_default_scope('mmdet')
-    model = load('light_swiftformer_xs').model
+    model = load('gflite_swiftformer_xs').model
     sizes = dict(num_classes=NUM_CLASSES, in_channels=WIDTH, feat_channels=WIDTH)
     cfgs = dict(train_cfg=model.train_cfg, test_cfg=model.test_cfg)
     torch.manual_seed(0)

@@ -33,7 +33,7 @@ def make_head(in_channels=(8, 6, 4, 4, 4, 2), feat_channels=(6, 6, 4, 4, 4, 2)) 
             in_channels=in_channels,
             feat_channels=feat_channels,
             anchor_generator=dict(
-                type='SSDLiteAnchorGenerator', ratios=RATIOS, size_range=[0.1, 1.05]
+                type='mmeffvit.SSDLiteAnchorGenerator', ratios=RATIOS, size_range=[0.1, 1.05]
             ),
             bbox_coder=dict(
                 type='DeltaXYWHBBoxCoder',

@@ -12,7 +12,7 @@ from mmeffvit.analysis.heads.analyze import compare_heads
 from mmeffvit.analysis.heads.layers import heads_of, layers_with_heads
 from mmeffvit.models.deit.attention import MultiHeadAttention
 from mmeffvit.models.efficientformerv2.attention import TalkingHeadsAttention
-from mmeffvit.models.layers.head_outputs import only, without
+from mmeffvit.models.layers.head_outputs import keep_only, remove
 from mmeffvit.models.layers.self_attention import SelfAttention
 from mmeffvit.models.mobile_attention.ablations import (
     CastlingAttention,
@@ -28,14 +28,14 @@ from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 # layers of 4 heads, and the inputs of their forward
 X = (torch.arange(2 * 16 * 5 * 4) * 0.7).sin().view(2, 16, 5, 4)
 MIXERS = {
-    'mobile': MobileAttention(head_channels=4),
-    'linear': MobileAttention(head_channels=4, competition=False),
+    'mobile': MobileAttention(16, 16, 4),
+    'linear': MobileAttention(16, 16, 4, competition=False),
     'talking': TalkingHeadsAttention(4, (5, 4)),
-    'token_softmax': TokenSoftmaxAttention(4),
-    'flow': FlowAttention(4),
-    'eva': ControlVariateAttention(4, window=2, chunks=2),
-    'gated': GatedAttention(16, 4),
-    'castling': CastlingAttention(16, 4),
+    'token_softmax': TokenSoftmaxAttention(16, 16, 4),
+    'flow': FlowAttention(16, 16, 4),
+    'eva': ControlVariateAttention(16, 16, 4, window=2, chunks=2),
+    'gated': GatedAttention(16, 16, 4),
+    'castling': CastlingAttention(16, 16, 4),
 }
 SEQUENCE = X.flatten(2).transpose(1, 2)  # (2, 20, 16)
 
@@ -54,7 +54,7 @@ def test_a_head_of_a_mixer_is_zeroed_alone(name):
     layer = MIXERS[name].eval()
     inputs = X, X.roll(1, 1), X.roll(2, 1)
     whole = layer(*inputs)
-    handle = heads_of(layer).hook(without(2))
+    handle = heads_of(layer).hook(remove(2))
     zeroed = layer(*inputs)
     handle.remove()
     assert not zeroed[:, 8:12].any()
@@ -69,7 +69,7 @@ def test_a_head_of_spatial_reduction_is_its_columns_of_the_projection(reduction)
     layer = SpatialReductionAttention(16, 4, reduction).eval()
     blind = copy.deepcopy(layer)
     blind.proj.weight[:, 4:8] = 0
-    heads_of(layer).hook(without(1))
+    heads_of(layer).hook(remove(1))
     torch.testing.assert_close(layer(X), blind(X))
 
 
@@ -94,8 +94,8 @@ def test_a_head_of_other_layers_is_its_columns_of_the_projection(layer, out, inp
     with compare_heads(layers_with_heads(layer)) as (outputs, maps):
         layer(*inputs)
     assert len(outputs[''].by_head()) == 4
-    assert len(maps) == hasattr(layer, 'read_attention')
-    heads_of(layer).hook(without(1))
+    assert len(maps) == layer.is_readable
+    heads_of(layer).hook(remove(1))
     torch.testing.assert_close(layer(*inputs), expected)
 
 
@@ -110,7 +110,7 @@ def test_a_head_of_torchs_attention_is_its_columns_of_the_projection(batch_first
     hidden[1, 15:] = True
     given = dict(query=x, key=x, value=x.flip(-1), key_padding_mask=hidden)
     expected = blind(**given)[0]
-    heads_of(layer).hook(without(3))
+    heads_of(layer).hook(remove(3))
     torch.testing.assert_close(layer(**given)[0], expected)
     torch.testing.assert_close(layer(*given.values())[0], expected)
 
@@ -128,7 +128,7 @@ def test_a_head_of_deformable_attention_is_its_columns_of_the_projection():
         spatial_shapes=torch.tensor([[5, 4]]),
         level_start_index=torch.tensor([0]),
     )
-    heads_of(layer).hook(without(0))
+    heads_of(layer).hook(remove(0))
     torch.testing.assert_close(layer(**given), blind(**given))
 
 
@@ -171,7 +171,7 @@ def test_keeping_one_head_is_zeroing_the_columns_of_all_others(build):
     projection.weight[:, 8:12] = kept
     expected = blind(*inputs)
     whole = layer(*inputs)
-    handle = heads_of(layer).hook(only(2))
+    handle = heads_of(layer).hook(keep_only(2))
     first = (lambda x: x[0]) if build is nn.MultiheadAttention else (lambda x: x)
     torch.testing.assert_close(first(layer(*inputs)), first(expected))
     handle.remove()
@@ -221,7 +221,7 @@ def test_windows_of_swin_have_heads():
     with compare_heads(layers_with_heads(layer)) as (outputs, maps):
         layer(windows)
     assert outputs[''].total.shape == maps[''].total.shape == (4, 4)
-    heads_of(layer).hook(without(1))
+    heads_of(layer).hook(remove(1))
     torch.testing.assert_close(layer(windows), blind(windows))
 
 

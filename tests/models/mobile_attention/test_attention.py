@@ -24,6 +24,9 @@ INCOMING = [[1.468718, 0.498758, 1.322813], [1.525058, 0.939145, 0.636716]]
 GIVEN = [[0.981628, 0.699144, 1.0], [1.0, 1.0, 0.650123]]
 
 
+SIZES, PAIRS = (8, 8, 2), dict(head_channels=2)
+
+
 def golden_input() -> torch.Tensor:
     tokens = torch.arange(12, dtype=torch.float64).sin().view(3, 4)
     return tokens.T.reshape(1, 4, 1, 3)
@@ -61,7 +64,7 @@ def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
 @pytest.mark.parametrize('normalizer', GOLDEN)
 def test_recorded_values_are_met(normalizer):
     x = golden_input()
-    out = MobileAttention(2, normalizer=normalizer)(x, x, x)[0, :, 0].T
+    out = MobileAttention(*SIZES, **PAIRS, normalizer=normalizer)(x, x, x)[0, :, 0].T
     assert (out - torch.tensor(GOLDEN[normalizer]).double()).abs().max() < 6e-7  # six digits
 
 
@@ -71,7 +74,7 @@ def test_recorded_weights_are_met():
     half = golden_input().flatten(2).unflatten(1, (2, 2)).sigmoid()
     incoming = flow(half, half.sum(1, keepdim=True), 1e-6)
     assert (incoming[0] - torch.tensor(INCOMING)).abs().max() < 6e-7
-    weights, _ = MobileAttention(2).compete(half, half)
+    weights, _ = MobileAttention(*SIZES, **PAIRS).compete(half, half)
     expected = torch.tensor(GIVEN).softmax(-1) * 3
     assert (weights[0] - expected).abs().max() < 2e-6
 
@@ -80,7 +83,7 @@ def test_recorded_weights_are_met():
 @pytest.mark.parametrize('normalizer', ['token', 'head'])
 @pytest.mark.parametrize('kernel', ['sigmoid', 'cosine_sigmoid'])
 def test_attention_equals_its_equations(kernel, normalizer, competition):
-    layer = MobileAttention(4, kernel=kernel, normalizer=normalizer, competition=competition)
+    layer = MobileAttention(*SIZES, kernel=kernel, normalizer=normalizer, competition=competition)
     query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
     value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
     expected = naive(layer, query, key, value)
@@ -92,7 +95,7 @@ def test_attention_equals_its_equations(kernel, normalizer, competition):
 @pytest.mark.parametrize(('clip', 'factor'), [(True, False), (False, True), (None, None)])
 def test_every_form_equals_its_equations(preset, softmax_over, clip, factor):
     options = dict(preset=preset, softmax_over=softmax_over, clip=clip, factor=factor)
-    layer = MobileAttention(4, **options)
+    layer = MobileAttention(*SIZES, **options)
     query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
     value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
     expected = naive(layer, query, key, value)
@@ -130,13 +133,13 @@ def printed(query, key, value, heads: int) -> torch.Tensor:
 def test_the_preset_of_the_paper_is_what_it_prints():
     query, key = torch.randn(2, 12, 4, 3, dtype=torch.float64)
     value = torch.randn(24, 4, 3, dtype=torch.float64)
-    out = MobileAttention(preset='paper')(query[None], key[None], value[None])[0]
+    out = MobileAttention(*SIZES, preset='paper')(query[None], key[None], value[None])[0]
     torch.testing.assert_close(out, printed(query, key, value, 3), rtol=1e-10, atol=1e-13)
 
 
 def test_flows_sum_to_the_number_of_heads_and_one_head_has_no_competition():
     for heads in (1, 5):
-        layer = MobileAttention(preset='paper')
+        layer = MobileAttention(*SIZES, preset='paper')
         query, key = torch.randn(2, 2, heads, 4, 7, dtype=torch.float64).sigmoid()
         received, given = layer.competed_flows(query, key)
         for flows in (received, given):
@@ -148,14 +151,16 @@ def test_without_factor_the_printed_output_shrinks_with_what_the_softmax_is_over
     value = torch.ones(1, 8, 8, 8, dtype=torch.float64)
     for axis, number in (('tokens', 64), ('heads', 2)):
         literal, scaled = (
-            MobileAttention(preset='paper', softmax_over=axis, factor=factor)(query, key, value)
+            MobileAttention(*SIZES, preset='paper', softmax_over=axis, factor=factor)(
+                query, key, value
+            )
             for factor in (False, True)
         )
         torch.testing.assert_close(literal * number, scaled)
 
 
 def test_features_of_the_printed_kernel_are_bounded_and_ignore_the_length():
-    layer = MobileAttention(4, kernel='cosine_sigmoid')
+    layer = MobileAttention(*SIZES, kernel='cosine_sigmoid')
     x = torch.randn(1, 3, 4, 50) * 100
     features = layer.phi(x)
     low, high = torch.tensor([-1.0, 1.0]).sigmoid()
@@ -167,11 +172,11 @@ def test_features_of_the_printed_kernel_are_bounded_and_ignore_the_length():
 
 def test_competition_changes_the_output_and_its_weights_have_mean_one():
     query, key, value = torch.randn(3, 1, 8, 4, 4)
-    with_it = MobileAttention()(query, key, value)
-    without = MobileAttention(competition=False)(query, key, value)
+    with_it = MobileAttention(*SIZES)(query, key, value)
+    without = MobileAttention(*SIZES, competition=False)(query, key, value)
     assert (with_it - without).abs().max() > 1e-2
     heads = [m.flatten(2).unflatten(1, (2, 4)).sigmoid() for m in (query, key)]
-    weights, gates = MobileAttention().compete(*heads)
+    weights, gates = MobileAttention(*SIZES).compete(*heads)
     torch.testing.assert_close(weights.mean(-1), torch.ones(1, 2))
     assert ((gates > 0.5) & (gates < 1)).all()
 
@@ -181,7 +186,7 @@ def test_competition_changes_the_output_and_its_weights_have_mean_one():
 def test_half_precision_stays_finite_over_many_tokens(dtype, offset):
     query, key, value = torch.randn(3, 1, 16, 64, 64) * 3
     query = query + offset
-    out = MobileAttention()(query.to(dtype), key.to(dtype), value.to(dtype))
+    out = MobileAttention(*SIZES)(query.to(dtype), key.to(dtype), value.to(dtype))
     assert out.isfinite().all()
 
 
@@ -190,7 +195,7 @@ def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
     maps = [scale * torch.randn(1, 16, 8, 8) for scale in (100, 100, 1)]
     query, key, value = maps[0] - 100, maps[1] - 100, maps[2]
     inputs = [x.requires_grad_() for x in (query, key, value)]
-    MobileAttention(4)(*inputs).square().sum().backward()
+    MobileAttention(*SIZES)(*inputs).square().sum().backward()
     assert all(x.grad.isfinite().all() for x in inputs)
 
 
@@ -207,11 +212,11 @@ def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
 )
 def test_bad_arguments_are_named(options, named):
     with pytest.raises(ValueError, match=named):
-        MobileAttention(**options)
+        MobileAttention(*SIZES, **options)
 
 
 @pytest.mark.parametrize('channels', [(6, 12), (8, 9)])
 def test_channels_that_do_not_divide_into_heads_are_named(channels):
     query, value = (torch.zeros(1, c, 2, 2) for c in channels)
     with pytest.raises(ValueError, match=f'{channels[0]} and values of {channels[1]} channels'):
-        MobileAttention()(query, query, value)
+        MobileAttention(*SIZES)(query, query, value)

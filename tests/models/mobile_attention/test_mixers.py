@@ -8,17 +8,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.models.mobile_attention.mixers import MIXERS, MOBILE_ATTENTION, make_mixer
+from mmeffvit.models.layers.choice import choose
+from mmeffvit.models.mobile_attention.mixers import MIXERS
 
 SIZES = [(1, 1), (5, 3), (9, 8)]
 CHANNELS, VALUES = 12, 24
 NAMES = [name for name in MIXERS if name != 'mobile']  # has tests of its own
 
 
+def make(name: str, channels: int, value_channels: int, num_heads: int, **own) -> nn.Module:
+    chosen = choose(dict(type=name, **own), MIXERS, num_sizes=3)
+    return chosen(channels, value_channels, num_heads).eval()
+
+
 def build(name: str, **own) -> nn.Module:
     torch.manual_seed(1)
-    sizes = dict(value_channels=VALUES, num_heads=CHANNELS // 4)
-    layer = make_mixer(dict(type=name, **own), CHANNELS, **sizes).double().eval()
+    layer = make(name, CHANNELS, VALUES, CHANNELS // 4, **own).double()
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.5)
     return layer
@@ -253,22 +258,16 @@ def test_castling_adds_large_softmax_weights_in_train_mode_on_request():
 
 
 def test_mixers_of_other_papers_have_as_many_heads_as_what_they_replace():
-    found = {}
-    for name in MIXERS:
-        layer = make_mixer(name, 384, num_heads=6)
-        found[name] = getattr(layer, 'head_channels', None)
+    found = {name: make(name, 384, 384, 6).head_channels for name in MIXERS}
     others = dict(hydra=None, token_softmax=64, castling=64, eva=64, flow=64)
     assert found == dict.fromkeys(MIXERS, 4) | others
-    assert make_mixer('flow', 384, dict(MOBILE_ATTENTION, head_channels=8)).head_channels == 8
-    own = make_mixer(dict(type='flow', head_channels=4), 384, num_heads=6)
-    assert own.head_channels == 4
+    assert make('flow', 384, 384, 6, head_channels=8).head_channels == 8
 
 
 @pytest.mark.parametrize('head_channels', [1, 2, 64])
 @pytest.mark.parametrize('name', [name for name in MIXERS if name != 'hydra'])
 def test_any_head_dimension_works(name, head_channels):
-    options = MOBILE_ATTENTION | dict(head_channels=head_channels)
-    layer = make_mixer(name, 64, options, value_channels=128).eval()
+    layer = make(name, 64, 128, 1, head_channels=head_channels)
     out = layer(*torch.randn(2, 1, 64, 4, 5), torch.randn(1, 128, 4, 5))
     assert out.shape == (1, 128, 4, 5)
     assert out.isfinite().all()
@@ -300,7 +299,7 @@ def test_queries_may_lie_on_another_grid_than_keys(name):
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize('name', NAMES)
 def test_half_precision_stays_finite_over_many_tokens(name, dtype):
-    layer = make_mixer(name, 16, num_heads=4).eval().to(dtype)
+    layer = make(name, 16, 16, 4).to(dtype)
     query, key, value = (3 * torch.randn(1, 16, 64, 64) - 5 for _ in range(3))
     key[:, :, 0] = 0
     assert layer(*(m.to(dtype) for m in (query, key, value))).isfinite().all()
@@ -321,7 +320,7 @@ def test_the_map_of_hydra_gives_its_output_and_sums_to_cosines():
 
 def test_hydra_is_not_linear_attention_with_heads_of_one_channel():
     inputs = maps((4, 4))
-    one = make_mixer('token_linear', CHANNELS, MOBILE_ATTENTION | dict(head_channels=1))
+    one = make('token_linear', CHANNELS, VALUES, 1, head_channels=1)
     assert (build('hydra')(*inputs) - one(*inputs)).abs().max() > 0.1
 
 
@@ -359,43 +358,33 @@ def test_one_graph_of_eva_serves_maps_that_its_tiles_divide_or_not():
 
 
 @pytest.mark.parametrize(
-    ('attention', 'options', 'named'),
+    ('attention', 'named'),
     [
-        ('talking', {}, r"'talking'; choose one of \('mobile', 'token_softmax', 'token_linear'"),
-        (dict(window=3), {}, r"\{'window': 3\}; choose one of"),
-        (
-            'hydra',
-            dict(head_channels=8),
-            "head_channels is 8: attention='hydra' takes no",
-        ),
-        (
-            'flow',
-            dict(kernel='cosine_sigmoid'),
-            "kernel is 'cosine_sigmoid': attention='flow'",
-        ),
-        (dict(type='eva', side=3), {}, "side is 3: attention='eva' takes head_channels, window, c"),
-        (dict(type='eva', window=0), {}, 'window is 0 and chunks is 7; both must be at least 1'),
-        (dict(type='squeeze_excite', reduction=0), {}, 'reduction is 0; it must be at least 1'),
-        ('token_softmax', dict(head_channels=0), 'head_channels is 0; it must be at least 1'),
-        (dict(type='gated', unit='map'), {}, r"unit is 'map'; choose one of \('channel', 'head'\)"),
+        ('talking', r"'talking'; choose one of \('mobile', 'token_softmax', 'token_linear'"),
+        (dict(window=3), r"\{'window': 3\}; choose one of"),
+        (dict(type='hydra', head_channels=8), "head_channels is 8: attention='hydra' takes no"),
+        (dict(type='flow', kernel='sigmoid'), "kernel is 'sigmoid': attention='flow'"),
+        (dict(type='eva', side=3), "side is 3: attention='eva' takes head_channels, window, c"),
+        (dict(type='eva', window=0), 'window is 0 and chunks is 7; both must be at least 1'),
+        (dict(type='squeeze_excite', reduction=0), 'reduction is 0; it must be at least 1'),
+        (dict(type='token_softmax', head_channels=0), 'head_channels is 0; it must be at least 1'),
+        (dict(type='gated', unit='map'), r"unit is 'map'; choose one of \('channel', 'head'\)"),
     ],
 )
-def test_bad_arguments_are_named_with_their_choices(attention, options, named):
+def test_bad_arguments_are_named_with_their_choices(attention, named):
     with pytest.raises(ValueError, match=named):
-        make_mixer(attention, CHANNELS, MOBILE_ATTENTION | options)
+        choose(attention, MIXERS, num_sizes=3)(CHANNELS, CHANNELS, 3)
 
 
 @pytest.mark.parametrize('name', [name for name in NAMES if name != 'hydra'])
 def test_heads_that_do_not_divide_the_channels_are_named_when_a_mixer_is_built(name):
     for options, channels, value_channels in ((5, 12, 12), (24, 12, 12), (4, 12, 13)):
         with pytest.raises(ValueError, match=f'{options}'):
-            make_mixer(
-                dict(type=name, head_channels=options), channels, value_channels=value_channels
-            )
+            make(name, channels, value_channels, 1, head_channels=options)
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_channels_that_do_not_divide_into_heads_are_named(name):
     query, value = torch.zeros(1, 12, 2, 2), torch.zeros(1, 13, 2, 2)
     with pytest.raises(ValueError, match='queries of 12 and values of 13 channels'):
-        make_mixer(name, 12, num_heads=3)(query, query, value)
+        make(name, 12, 12, 3)(query, query, value)

@@ -1,4 +1,4 @@
-"""The neck of the light detector: level sizes, information from every map, fusing, bad input."""
+"""The neck of GFLite: level sizes, information from every map, fusing, bad input."""
 
 import pytest
 import torch

@@ -51,10 +51,10 @@ def test_weights_of_the_plain_form_fit_mobile_attention(tmp_path, log):
         (dict(arch='b6'), "arch is 'b6'"),
         (dict(mobile_stages=(4,)), r'mobile_stages is \(4,\); choose from 0 to 3'),
         (dict(attention='flow'), "attention is 'flow', but mobile_stages is empty"),
-        (dict(head_channels=8), 'head_channels is 8, but mobile_stages is empty'),
-        (dict(kernel='cosine_sigmoid', competition=False), "kernel is 'c.*', competition is False"),
-        (dict(normalizer='head'), "normalizer is 'head', but mobile_stages is empty"),
-        (dict(mobile_stages=(0, 3), head_channels=5), 'head_channels is 5; choose a divisor of 32'),
+        (
+            dict(mobile_stages=(0, 3), attention=dict(type='mobile', head_channels=5)),
+            'head_channels is 5; choose a divisor of 32',
+        ),
         (
             dict(arch=dict(channels=(8, 8, 8, 8), depths=(1,) * 4, expansions=(1,) * 4)),
             'divisible by',

@@ -1,11 +1,13 @@
 """SHViT: sizes, initial values, and parity with timm on the same weights."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.models import SHViT
-from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
+from mmeffvit.models.shvit.ablations import FullMultiHeadAttention, PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from mmeffvit.models.shvit.backbone import VARIANTS, Downsample, SHViTBlock, with_ratio
 from tests.models.parity import assert_same_gradients, assert_same_maps, randomized
@@ -26,12 +28,15 @@ def test_blocks_start_as_the_identity_and_downsampling_does_not():
     assert not torch.equal(Downsample(16, 24).before(x), x)
 
 
+PARTIAL = dict(type='partial_multi_head')
+
+
 @pytest.mark.parametrize(
     ('arch', 'options', 'attended'),
     [
         ('s3', dict(partial_ratio=1 / 4.67), (0, 75, 96)),  # as released
-        ('s1', dict(partial_ratio=1, num_heads=4), (0, 224, 320)),
-        ('s1', dict(partial_ratio=0.5, num_heads=12), (0, 108, 156)),
+        ('s1', dict(partial_ratio=1, attention=PARTIAL), (0, 224, 320)),
+        ('s1', dict(partial_ratio=0.5, attention=dict(PARTIAL, num_heads=12)), (0, 108, 156)),
         ('s4', dict(partial_ratio=0.001), (0, 1, 1)),
     ],
 )
@@ -40,7 +45,7 @@ def test_a_partial_ratio_gives_the_attended_channels(arch, options, attended):
         backbone = SHViT(arch, **options)
     layers = [m for m in backbone.modules() if isinstance(m, SingleHeadSelfAttention)]
     assert {m.sizes[0] for m in layers} == set(attended) - {0}
-    heads = options.get('num_heads', 1)
+    heads = options['attention'].get('num_heads', 4) if 'attention' in options else 1
     assert all(isinstance(m, PartialMultiHeadAttention) == (heads > 1) for m in layers)
     assert all(m.qkv_sizes[:2] == (heads * 16, heads * 16) for m in layers)
 
@@ -85,7 +90,7 @@ def test_other_designs_cost_what_their_products_do():
     arch, without = VARIANTS['s3'], giga_macs(attention='none')
     sizes = [(arch.depths[i], arch.channels[i], arch.attended[i], n) for i, n in ((1, 49), (2, 16))]
     full = sum(depth * (4 * c * c * n + 2 * c * n * n) for depth, c, _, n in sizes)
-    assert giga_macs(attention='multi_head', num_heads=8) == pytest.approx(without + full / 1e9)
+    assert giga_macs(attention='multi_head') == pytest.approx(without + full / 1e9)
     narrow = sum(
         depth * (2 * c * a * n + a * (32 + a) * n + (16 + a) * n * n) for depth, c, a, n in sizes
     )
@@ -94,7 +99,11 @@ def test_other_designs_cost_what_their_products_do():
 
 @torch.no_grad()
 def test_multi_head_attention_is_that_of_vit_on_all_channels():
-    block = SHViTBlock(12, attended=4, num_heads=3, attention='multi_head').double().eval()
+    block = (
+        SHViTBlock(12, attended=4, make_attention=partial(FullMultiHeadAttention, num_heads=3))
+        .double()
+        .eval()
+    )
     x = torch.randn(2, 12, 3, 4, dtype=torch.float64)
     norm, layer = block.attention
     tokens = x.flatten(2).transpose(1, 2)
@@ -112,12 +121,17 @@ def test_multi_head_attention_is_that_of_vit_on_all_channels():
     ('options', 'named'),
     [
         (dict(attention='self'), "attention is 'self'; choose one of"),
-        (dict(attention='none', num_heads=2), "num_heads is 2: attention='none' has no heads"),
+        (
+            dict(attention=dict(type='none', num_heads=2)),
+            "num_heads is 2: attention='none' takes no arguments",
+        ),
         (dict(attention='none', partial_ratio=0.5), "attention='none' does not use it"),
         (dict(partial_ratio=0), 'partial_ratio is 0; choose a number above 0 and at most 1'),
         (dict(partial_ratio=1.5), 'partial_ratio is 1.5'),
-        (dict(num_heads=0), 'num_heads is 0; it must be at least 1'),
-        (dict(num_heads=5), '48 channels are not divisible into 5 heads'),
+        (
+            dict(attention=dict(PARTIAL, num_heads=5)),
+            '48 channels are not divisible into 5 heads',
+        ),
     ],
 )
 def test_impossible_heads_and_ratios_are_named(options, named):

@@ -56,6 +56,29 @@ def test_attention_with_keys_and_values_equals_its_equation(size):
         torch.testing.assert_close(found, expected.T.unflatten(1, size), rtol=1e-9, atol=1e-12)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize('size', [(1, 1), (5, 7)])
+def test_the_preset_of_the_paper_is_equations_4_to_6(size):
+    layer = EfficientAdditiveAttention(12, preset='paper').double()
+    assert not any(key.startswith('out') for key in layer.state_dict())
+    x = torch.randn(2, 12, *size, dtype=torch.float64)
+    for image, found in zip(x, layer(x), strict=True):
+        tokens = image.flatten(1).T
+        query, key = (tokens @ c.weight[:, :, 0, 0].T + c.bias for c in (layer.query, layer.key))
+        alpha = query @ layer.score.weight[0, :, 0, 0] / 12**0.5
+        pooled = sum(alpha[i] * query[i] for i in range(len(query)))
+        context = (key * pooled) @ layer.proj.weight[:, :, 0, 0].T + layer.proj.bias
+        expected = query / query.square().sum(1, keepdim=True).sqrt() + context
+        torch.testing.assert_close(found, expected.T.unflatten(1, size), rtol=1e-9, atol=1e-12)
+        read = layer.read_attention((image[None],), None).arrays['weights']
+        torch.testing.assert_close(read.flatten(), alpha)
+
+
+def test_an_unknown_preset_is_named():
+    with pytest.raises(ValueError, match="preset is 'default'; choose one of"):
+        EfficientAdditiveAttention(12, preset='default')
+
+
 def test_a_zero_vector_gives_no_nan_in_half_precision():
     layer = EfficientAdditiveAttention(8).bfloat16()
     for parameter in layer.parameters():

@@ -78,7 +78,7 @@ STUDIES = {
         Study(*SEGMENTORS, (5, 4), 'pixels', True, every(200), every(80)),
     ),
     'coco': (
-        Study('light_swiftformer_xs', 'light_shvit_s1', (250, 120), 'cwd'),
+        Study('gflite_swiftformer_xs', 'gflite_shvit_s1', (250, 120), 'cwd'),
         Study(*SEGMENTORS, (100, 50), 'pixels', True, every(200), every(200)),
     ),
 }

@@ -66,7 +66,7 @@ def test_a_config_names_two_forms_of_one_variant_and_its_weights(path):
     assert model.backbone.type == f'mmeffvit.{FORMS[plain]}'
     assert model.backbone.init_cfg == model.teacher.init_cfg
     assert model.backbone.arch == model.teacher.arch
-    name = f'{plain.lower()}_mobiatt_{model.teacher.arch}'
+    name = f'{plain.lower()}_{model.teacher.arch}_mobile'
     assert path.stem == name
     assert tuple(model.data_preprocessor.mean) == families()[plain].input_mean
 
@@ -84,7 +84,7 @@ def test_a_run_gives_a_checkpoint_that_loads_as_a_backbone(shapes, tmp_path, log
     for part in ('backbone', 'teacher'):
         options[f'model.{part}.arch'] = dict(TINY['PVTv2'], _delete_=True)
         options[f'model.{part}.init_cfg.checkpoint'] = str(released)
-    path = ROOT / 'configs' / 'distillation' / 'pvtv2_mobiatt_b0.py'
+    path = ROOT / 'configs' / 'distillation' / 'pvtv2_b0_mobile.py'
     train(str(path), RunOptions(work_dir=tmp_path / 'run', cfg_options=options))
     saved = read_content(tmp_path / 'run' / 'epoch_1.pth', 'cpu')['state_dict']
     backbone = MODELS.build(config('PVTv2MobiAtt'))

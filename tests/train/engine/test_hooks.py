@@ -6,11 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+from mmengine.config import Config
 from mmengine.dataset import BaseDataset, worker_init_fn
 from mmengine.runner import EpochBasedTrainLoop
 from torch.utils.data import DataLoader
 
 from mmeffvit.train.engine.hooks import ResumableRandomnessHook, derive_seed
+from mmeffvit.train.engine.launcher import build_runner
 
 
 def draws_at(epoch: int) -> tuple[float, ...]:
@@ -96,3 +98,16 @@ def test_data_loading_processes_end_with_the_run():
     assert all(worker.is_alive() for worker in workers)
     hook.after_run(SimpleNamespace(train_loop=loop, val_loop=None))
     assert not any(worker.is_alive() for worker in workers)
+
+
+def test_deterministic_runs_fill_no_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.utils.deterministic, 'fill_uninitialized_memory', True)
+    randomness = dict(seed=0, deterministic=True)
+    config = dict(model=torch.nn.Identity(), work_dir=str(tmp_path), randomness=randomness)
+    try:
+        build_runner(Config(config))
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.utils.deterministic.fill_uninitialized_memory is False
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.backends.cudnn.deterministic = False

@@ -13,10 +13,16 @@ import pytest
 import torch
 
 from mmeffvit.cli.arguments import add_cfg_options
+from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.options import RunOptions
-from mmeffvit.train.engine.processes import arguments_of, check_count, train_in_processes
+from mmeffvit.train.engine.processes import (
+    arguments_of,
+    check_count,
+    train_in_processes,
+    work_dir_of,
+)
 from tests.data.sets import write_yolo
 
 OPTIONS = {
@@ -63,6 +69,13 @@ def test_a_literal_that_cannot_be_read_is_an_error_of_the_command_line(capsys):
     for text in ('a=literal:[', 'a=literal:f()', 'a=literal:' + '[' * 999):
         with pytest.raises(SystemExit):
             parser.parse_args(['--cfg-options', text])
+
+
+def test_the_work_dir_of_a_run_that_is_trained_further_is_its_own(tmp_path):
+    load_config('ssdlite_mobilevitv2_050').dump(tmp_path / 'bolts.py')
+    torch.save(dict(state_dict={}), tmp_path / 'epoch_1.pth')
+    assert work_dir_of(str(tmp_path), RunOptions()) == tmp_path
+    assert work_dir_of(str(tmp_path), RunOptions(cfg_options={'work_dir': 'w'})) == Path('w')
 
 
 @pytest.mark.slow

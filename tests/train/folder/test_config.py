@@ -16,6 +16,7 @@ from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.write import Split
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.base import Base, Start, find_start
 from mmeffvit.train.folder.recipe import Overrides, fit_rate, make_recipe, why_one_process
 from mmeffvit.train.folder.write_config import Teaching, write_config
@@ -58,8 +59,8 @@ def write(
 
 @pytest.mark.parametrize(
     'name',
-    ['rtmdet_swiftformer_xs', 'light_shvit_s1', 'ssdlite_mobilevitv2_050', 'retinanet_shvit_s4',
-     'maskrcnn_swiftformer_xs_shapes', 'deformabledetr_shvit_s4_singlehead',
+    ['rtmdet_swiftformer_xs', 'gflite_shvit_s1', 'ssdlite_mobilevitv2_050', 'retinanet_shvit_s4',
+     'maskrcnn_swiftformer_xs_shapes', 'deformabledetr_shvit_s4_single_head',
      'segformer_shvit_s1_ade20k'],
 )  # fmt: skip
 def test_students_of_every_head_draw_predictions_by_their_scores(name, tmp_path):
@@ -204,6 +205,40 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
     assert fit_rate(base, 1024, from_scratch=True) == fit_rate(base, 1024)
     sgd = Base.of('pspnet_mobilevitv2_050_ade20k')
     assert fit_rate(sgd, 4, from_scratch=True) == fit_rate(sgd, 4)
+
+
+def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_steps(tmp_path):
+    name = 'segformer_swiftformer_xs_ade20k'
+    config = write(tmp_path, name, Overrides(), size=(480, 360), count=367)
+    (crop,) = settings_of(config.train_dataloader, 'RandomCrop')
+    (resize,) = settings_of(config.val_dataloader, 'Resize')
+    assert crop['crop_size'] == config.model.data_preprocessor.size == (360, 480)
+    assert min(resize['scale']) == 360
+    assert config.rate == 1e-3
+    assert config.train_dataloader.batch_size * config.get('processes', 1) == 4
+    assert 2000 <= config.epochs * config.iterations < 2100
+    assert config.custom_hooks[0].momentum == 0.01  # of EMA weights, from the steps
+    large = write(tmp_path, name, Overrides(), size=(2048, 1024))
+    assert large.model.data_preprocessor.size == (512, 512)
+    tuned = write(tmp_path, name, Overrides(), Start('x', 'x.pth'), size=(480, 360), count=367)
+    assert tuned.rate == fit_rate(Base.of(name), 8) < 6e-5
+    assert tuned.model.data_preprocessor.size == (512, 512)
+    wanted = write(tmp_path, name, Overrides(image_size=512, epochs=3), size=(480, 360))
+    assert wanted.model.data_preprocessor.size == (512, 512)
+    assert wanted.epochs == 3
+
+
+def test_classes_that_are_not_learned_are_named_with_what_to_do(tmp_path):
+    maps, boxes = (
+        write(tmp_path, name, Overrides(epochs=6))
+        for name in ('segformer_swiftformer_xs_ade20k', 'rtmdet_swiftformer_xs')
+    )
+    line, *_ = advice(maps, {'mIoU': 26.7}, unlearned=['sign', 'fence'])
+    assert line.startswith('WARNING: IoU is 0 for sign, fence: train longer, with --epochs 12, or')
+    line, *_ = advice(boxes, {'box AP': 26.7}, unlearned=['sign'])
+    assert line.endswith('12, or --balance, or add images of it')
+    (scratch,) = advice(maps, {'mIoU': 26.7})
+    assert scratch.startswith('WARNING: trained from random weights')
 
 
 def test_the_learning_rate_follows_the_batch_size():

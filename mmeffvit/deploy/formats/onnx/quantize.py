@@ -17,7 +17,6 @@ from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-from .label_maps import changed, expand_argmax, shrink_argmax
 from .open import open_onnx
 
 PURPOSE = 'Quantizing'
@@ -51,11 +50,10 @@ class OnnxQuantizer:
         self.tools = require('onnxruntime.quantization', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
-            onnx.save(changed(onnx.load(path), expand_argmax), simplified)
             # symbolic shape inference fails on unknown operators; onnx's own continues, and only
             # types are needed
             self.tools.shape_inference.quant_pre_process(
-                str(simplified), str(simplified), skip_symbolic_shape=True
+                str(path), str(simplified), skip_symbolic_shape=True
             )
             self.float_model = onnx.load(simplified)
         rename_numbered(self.float_model)
@@ -105,7 +103,7 @@ class OnnxQuantizer:
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
         chosen = [name for name in self.nodes if name not in set(excluded)]
-        model = changed(self.quantized(chosen), shrink_argmax)
+        model = self.quantized(chosen)
         return Attempt(
             f'{self.weight_bits}-bit weights',
             tuple(excluded),

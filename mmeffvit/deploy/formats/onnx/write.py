@@ -173,10 +173,6 @@ def export_graph(
             verbose=False,
             optimize=False,
         )
-        if 'label_map' in graph.output_names:
-            from .label_maps import shrink_argmax
-
-            shrink_argmax(exported.model)
         tidy(exported.model)
     model = exported.model_proto
     name_nodes(model)

@@ -5,10 +5,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import onnx
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.formats.onnx.label_maps import changed, expand_argmax
 from mmeffvit.deploy.int8.sensitivity import (
     IMAGES,
     SELECTING,
@@ -51,13 +49,9 @@ class OpenVINOQuantizer:
         require('nncf', PURPOSE)
         self.path = path
         self.images = images
-        model = self.float_model()
+        model = convert_onnx(self.path)
         self.nodes = [op.get_friendly_name() for op in layers(model)]
         self.in_float = float_operators(model)
-
-    def float_model(self) -> Any:
-        """The model without branches, which the search for the classes of a label map has."""
-        return convert_onnx(changed(onnx.load(self.path), expand_argmax))
 
     def attempts(self) -> Iterator[Attempt]:
         count = len(self.nodes)
@@ -85,7 +79,7 @@ class OpenVINOQuantizer:
         try:
             with quiet():
                 return nncf.quantize(
-                    self.float_model(),
+                    convert_onnx(self.path),
                     nncf.Dataset(self.images),
                     preset=nncf.QuantizationPreset[preset],
                     subset_size=len(self.images),
@@ -99,7 +93,7 @@ class OpenVINOQuantizer:
 
     def noise_meter(self, model: Any) -> Callable[[Sequence[str]], float]:
         """A function that measures how much less noise a model has without some layers in int8."""
-        float_model = self.float_model()
+        float_model = convert_onnx(self.path)
         ends = last_names(float_model)
         images = self.images[:IMAGES]
 

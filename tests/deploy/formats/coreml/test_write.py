@@ -60,7 +60,7 @@ CLASSES = {'classes': json.dumps(models.CLASSES), 'palette': json.dumps([[0, 128
     'name',
     sampled(
         ['rtmdet_swiftformer_xs', 'retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050',
-         'light_swiftformer_xs'],
+         'gflite_swiftformer_xs'],
         ['rtmdet_swiftformer_xs'],
     ),
 )  # fmt: skip
@@ -86,7 +86,7 @@ def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tmp_p
 
 
 @pytest.mark.parametrize(
-    'name', ['rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', 'light_swiftformer_xs']
+    'name', ['rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', 'gflite_swiftformer_xs']
 )
 def test_coordinates_are_those_of_the_boxes_of_the_detector(name):
     graph = make_graph(models.tiny(name))

@@ -10,6 +10,7 @@ from mmeffvit.deploy.agreement import largest_error
 from mmeffvit.deploy.formats.executorch.open import open_executorch
 from mmeffvit.deploy.formats.executorch.write import DECOMPOSITIONS, to_executorch
 from mmeffvit.deploy.formats.fixed_size import RESIZES, calls, export_fixed
+from mmeffvit.deploy.graphs.base import Preprocessing
 from mmeffvit.deploy.graphs.raw import before_nms
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
@@ -57,10 +58,13 @@ def test_rewritten_programs_give_the_same_without_splits_and_idle_resizes():
 
 
 class Selecting(nn.Module):
-    output_names = ('boxes', 'scores', 'labels')
+    task, preprocessing, output_names = 'detection', Preprocessing(), ('boxes', 'scores', 'labels')
 
 
 class Suppressed(Selecting):
+    def normalize(self, images: Tensor) -> Tensor:
+        return images
+
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         return self.results(images, images.shape[2:])
 

@@ -41,7 +41,7 @@ def test_attention_of_every_family_agrees(family, tmp_path):
 @pytest.mark.parametrize(
     'name',
     sampled(
-        ['ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs', 'light_swiftformer_xs'],
+        ['ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs', 'gflite_swiftformer_xs'],
         ['ssdlite_mobilevitv2_050'],
     ),
 )

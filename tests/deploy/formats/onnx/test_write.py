@@ -19,7 +19,7 @@ from mmeffvit.deploy.formats.onnx.write import (
     export_graph,
     trace,
 )
-from mmeffvit.deploy.fuse import fuse
+from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
@@ -69,7 +69,7 @@ def assert_agrees(errors: list[Measure]) -> None:
     'config_name',
     sampled(
         sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}),
-        ('rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', 'light_swiftformer_xs',
+        ('rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', 'gflite_swiftformer_xs',
          'deeplabv3_mobilevitv2_050_ade20k'),
     ),
 )  # fmt: skip

@@ -1,5 +1,0 @@
-"""DeiT-S with Mobile-Attention without head competition, 300 epochs on ImageNet-1k: table 2."""
-
-_base_ = './classifier_deit_s.py'
-
-model = dict(backbone=dict(attention='token_linear'))

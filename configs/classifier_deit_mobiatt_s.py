@@ -1,5 +1,0 @@
-"""DeiT-S-MobiAtt on ImageNet-1k, 300 epochs: Mobile-Attention (ICML 2024), table 1."""
-
-_base_ = './classifier_deit_s.py'
-
-model = dict(backbone=dict(attention='mobile'))

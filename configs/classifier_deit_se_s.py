@@ -1,8 +1,0 @@
-"""DeiT-S with squeeze and excitation in place of the competition: table 2 of Mobile-Attention.
-
-The paper gives neither its place nor its sizes: see SqueezeExciteAttention.
-"""
-
-_base_ = './classifier_deit_s.py'
-
-model = dict(backbone=dict(attention='squeeze_excite'))

@@ -1,5 +1,0 @@
-"""EfficientFormerV2-L-MobiAtt on ImageNet-1k, 300 epochs, with a teacher; see S0."""
-
-_base_ = './classifier_efficientformerv2_mobiatt_s0.py'
-
-model = dict(backbone=dict(arch='l', drop_path_rate=0.1), head=dict(in_channels=384))

@@ -1,5 +1,0 @@
-"""EfficientFormerV2-S2-MobiAtt on ImageNet-1k, 300 epochs, with a teacher; see S0."""
-
-_base_ = './classifier_efficientformerv2_mobiatt_s0.py'
-
-model = dict(backbone=dict(arch='s2', drop_path_rate=0.02), head=dict(in_channels=288))

@@ -1,8 +1,0 @@
-"""EfficientFormerV2-S0 on ImageNet-1k, 300 epochs, the baseline of Mobile-Attention (ICML 2024).
-
-The released weights were trained for 450 epochs.
-"""
-
-_base_ = './classifier_efficientformerv2_mobiatt_s0.py'
-
-model = dict(backbone=dict(attention='local_global'))

@@ -1,8 +1,0 @@
-"""PVTv2-B2-MobiAtt on ImageNet-1k, 300 epochs: Mobile-Attention (ICML 2024), table 1.
-
-The stages are those that give the printed 21.1 M parameters; the paper does not name them.
-"""
-
-_base_ = './classifier_pvtv2_b2.py'
-
-model = dict(backbone=dict(attention='mobile', mobile_stages=(0, 1, 2, 3)))

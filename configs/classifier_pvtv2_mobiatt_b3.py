@@ -1,9 +1,0 @@
-"""PVTv2-B3-MobiAtt on ImageNet-1k, 300 epochs: Mobile-Attention (ICML 2024), table 1.
-
-All stages have Mobile-Attention, as in B2. The paper does not name them, and no choice gives the
-printed 39.0 M parameters.
-"""
-
-_base_ = './classifier_pvtv2_b3.py'
-
-model = dict(backbone=dict(attention='mobile', mobile_stages=(0, 1, 2, 3)))

@@ -1,9 +1,0 @@
-"""Semantic FPN with EVA in EfficientFormerV2-S2, 80K iterations on ADE20K.
-
-A competitor of Mobile-Attention (ICML 2024), table 5, with the setup of its section 5.2. The number
-of heads is EfficientFormerV2's; the paper uses the default of each mechanism's own paper.
-"""
-
-_base_ = './semfpn_efficientformerv2_mobiatt_s2_ade20k.py'
-
-model = dict(backbone=dict(attention='eva'))

@@ -1,8 +1,0 @@
-"""Semantic FPN with EfficientFormerV2-S2-MobiAtt, 40K iterations on ADE20K.
-
-The paper states 80K iterations; 40K is from the code of its baseline, EfficientFormerV2.
-"""
-
-_base_ = './semfpn_efficientformerv2_s2_ade20k.py'
-
-model = dict(backbone=dict(attention='mobile'))

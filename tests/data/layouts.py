@@ -1,0 +1,317 @@
+"""Folders as public data sets and tools have them, with generated pixels.
+
+A layout is a dictionary of paths and contents; ``{}`` in a path stands for the numbers of images.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+Layout = dict[str, Any]
+
+IMAGE = object()  # 96 x 64 pixels, none like another
+BOLT, NUT = (5, 10, 35, 30), (45, 10, 75, 30)  # left, top, right, bottom
+BOXES = {'bolt': BOLT, 'nut': NUT}
+YOLO = '0 0.208333 0.3125 0.3125 0.3125\n1 0.625 0.3125 0.3125 0.3125\n'
+N = range(3)
+
+
+def write(root: Path, layout: Layout) -> None:
+    rng = np.random.default_rng(0)
+    for name, content in layout.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is IMAGE:
+            content = rng.integers(0, 255, (64, 96, 3), np.uint8)
+        if isinstance(content, np.ndarray):
+            content = cv2.imencode(path.suffix, content)[1].tobytes()
+        elif isinstance(content, dict | list):
+            content = json.dumps(content)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def each(path: str, content: Any = IMAGE, numbers: Sequence[int] = N) -> Layout:
+    """The same for several numbers; a content may be a function of the number."""
+    return {path.format(i): content(i) if callable(content) else content for i in numbers}
+
+
+def labels(i: int = 0, values: Sequence[int] = (0, 1, 2)) -> np.ndarray:
+    """A label map with all of these values."""
+    found = np.random.default_rng(i).integers(0, len(values), (64, 96))
+    return np.array(values, np.uint8)[found]
+
+
+def disks(i: int, depth: int = 255) -> np.ndarray:
+    """A gray mask of one disk."""
+    return cv2.circle(np.zeros((64, 96), np.uint8), (30 + i, 30), 12, depth, -1)
+
+
+def sides(box: Sequence[int]) -> list[int]:
+    return [box[0], box[1], box[2] - box[0], box[3] - box[1]]
+
+
+def outline(box: Sequence[int]) -> list[list[int]]:
+    left, top, right, bottom = box
+    return [[left, top], [right, top], [right, bottom], [left, bottom]]
+
+
+def voc(name: str, boxes: dict[str, Sequence[int]] = BOXES) -> str:
+    """The XML of an image."""
+    tags = ('xmin', 'ymin', 'xmax', 'ymax')
+    found = ''.join(
+        f'<object>\n<name>{label}</name><pose>Unspecified</pose><difficult>0</difficult><bndbox>'
+        + ''.join(f'<{tag}>{v}</{tag}>' for tag, v in zip(tags, box, strict=True))
+        + '</bndbox></object>\n'
+        for label, box in boxes.items()
+    )
+    size = '<size><width>96</width><height>64</height><depth>3</depth></size>'
+    return f'<annotation>\n<filename>{name}</filename>\n{size}\n{found}</annotation>\n'
+
+
+def coco(names: Sequence[str], **more: Any) -> dict:
+    """The JSON of a split."""
+    images = [dict(id=i, file_name=n, width=96, height=64, **more) for i, n in enumerate(names, 1)]
+    rows = [
+        dict(image_id=image['id'], category_id=k, bbox=sides(box), area=600, iscrowd=0,
+             segmentation=[np.ravel(outline(box)).tolist()])
+        for image in images
+        for k, box in enumerate(BOXES.values(), 1)
+    ]  # fmt: skip
+    annotations = [dict(row, id=i) for i, row in enumerate(rows, 1)]
+    categories = [dict(id=k, name=name, supercategory='x') for k, name in enumerate(BOXES, 1)]
+    return dict(info={}, images=images, annotations=annotations, categories=categories)
+
+
+def lines(text: str, numbers: Sequence[int] = N) -> str:
+    return ''.join(text.format(i) + '\n' for i in numbers)
+
+
+def rows(text: str, numbers: Sequence[int] = N) -> str:
+    """A line for every box of every image: ``{i}``, ``{name}``, ``{b}`` its corners, ``{s}``."""
+    return ''.join(
+        text.format(i=i, name=name, b=box, s=sides(box)) + '\n'
+        for i in numbers
+        for name, box in BOXES.items()
+    )
+
+
+def png(mask: np.ndarray) -> str:
+    """Supervisely's bitmap."""
+    return base64.b64encode(zlib.compress(cv2.imencode('.png', mask)[1].tobytes())).decode()
+
+
+def bccd() -> Layout:
+    """A clone of the repository: a devkit beside scripts, a table and a picture."""
+    stem = 'BloodImage_{:05d}'
+    xml = [voc(f'{stem}.jpg'.format(i), BOXES if i else {'bolt': (9, 9, 9, 9)}) for i in range(6)]
+    return {
+        'README.md': '# BCCD', 'scripts/split.py': '', 'example.jpg': IMAGE,
+        'test.csv': 'filename,cell_type,xmin,xmax,ymin,ymax\n' + lines(f'{stem}.jpg,a,5,35,1,3'),
+        **each(f'BCCD/JPEGImages/{stem}.jpg', IMAGE, range(6)),
+        **each(f'BCCD/Annotations/{stem}.xml', xml.__getitem__, range(6)),
+        'BCCD/ImageSets/Main/train.txt': lines(stem),
+        'BCCD/ImageSets/Main/val.txt': lines(stem, [3]),
+        'BCCD/ImageSets/Main/test.txt': lines(stem, [4, 5]),
+        'BCCD/ImageSets/Main/trainval.txt': lines(stem, range(4)),
+    }  # fmt: skip
+
+
+def camvid() -> Layout:
+    """A clone of SegNet's tutorial: pairs of folders beside scripts and pictures."""
+    found = {'README.md': 'x', 'Models/segnet.prototxt': 'n', 'Scripts/camvid11.png': labels()}
+    for split in ('train', 'val', 'test'):
+        found |= each(f'CamVid/{split}/{split}_{{}}.png')
+        found |= each(f'CamVid/{split}annot/{split}_{{}}.png', labels)
+        line = f'/SegNet/CamVid/{split}/{split}_{{0}}.png /SegNet/CamVid/{split}annot/'
+        found[f'CamVid/{split}.txt'] = lines(line + f'{split}_{{0}}.png')
+    return found
+
+
+def coco_2017() -> Layout:
+    found = {}
+    for split in ('train', 'val'):
+        own = coco([f'{split}{i}.jpg' for i in N])
+        found |= each(f'{split}2017/{split}{{}}.jpg')
+        for kind in ('instances', 'person_keypoints', 'stuff'):
+            found[f'annotations/{kind}_{split}2017.json'] = own
+        segments = [dict(image_id=1, file_name='0.png', segments_info=[dict(id=3, category_id=1)])]
+        found[f'annotations/panoptic_{split}2017.json'] = dict(own, annotations=segments)
+        found |= each(f'annotations/panoptic_{split}2017/{split}{{}}.png', labels)
+    return found
+
+
+def lvis() -> Layout:
+    found = coco([f'{i:012d}.jpg' for i in N])
+    for image in found['images']:
+        image['coco_url'] = f'http://images.cocodataset.org/train2017/{image.pop("file_name")}'
+    return {'lvis_v1_train.json': found, **each('train2017/{:012d}.jpg')}
+
+
+def devkits() -> Layout:
+    """VOC 2007 and 2012 side by side, one with lists for train and val, one for both in one."""
+    found = {}
+    for year, stem in (('2007', '00000{}'), ('2012', '2012_00{}')):
+        root = f'VOCdevkit/VOC{year}'
+        xml = [voc(f'{stem}.jpg'.format(i)) for i in range(5)]
+        found |= each(f'{root}/JPEGImages/{stem}.jpg', IMAGE, range(5))
+        found |= each(f'{root}/Annotations/{stem}.xml', xml.__getitem__, range(5))
+        found |= each(f'{root}/SegmentationClass/{stem}.png', labels, [0, 4])
+        found[f'{root}/ImageSets/Main/bolt_train.txt'] = lines(stem + '  1')
+        found[f'{root}/ImageSets/Main/trainval.txt'] = lines(stem, range(4))
+        found[f'{root}/ImageSets/Main/test.txt'] = lines(stem, [4])
+    found['VOCdevkit/VOC2012/ImageSets/Main/train.txt'] = lines('2012_00{}')
+    found['VOCdevkit/VOC2012/ImageSets/Main/val.txt'] = lines('2012_00{}', [3])
+    return found
+
+
+def kitti() -> Layout:
+    """Calibration files are named as the images and labels."""
+    row = '{name} 0.0 0 -1.5 {b[0]} {b[1]} {b[2]} {b[3]} 1.5 1.6 3.2 1.0 1.5 20.0 -1.6'
+    found = each('training/label_2/{}.txt', rows(row, [0]) + 'DontCare' + ' -1' * 14 + '\n')
+    for split in ('training', 'testing'):
+        found |= each(f'{split}/image_2/{{}}.png')
+        found |= each(f'{split}/calib/{{}}.txt', 'P0: 7.2e+02' + ' 0.0e+00' * 11 + '\nTr: 1\n')
+    return found
+
+
+def supervisely() -> Layout:
+    """A polygon with a hole and a bitmap."""
+    hole = [[10, 15], [20, 15], [20, 25], [10, 25]]
+    shape = dict(exterior=outline(BOLT), interior=[hole])
+    bitmap = dict(origin=[45, 10], data=png(np.full((20, 30), 255, np.uint8)))
+    objects = [
+        dict(classTitle='bolt', geometryType='polygon', points=shape),
+        dict(classTitle='nut', geometryType='bitmap', bitmap=bitmap),
+    ]
+    found = dict(tags=[], size=dict(height=64, width=96), objects=objects)
+    parts = {f'ds{i + 1}/ann/{i}.png.json': found for i in N}
+    return {'meta.json': dict(classes=[]), **{f'ds{i + 1}/img/{i}.png': IMAGE for i in N}, **parts}
+
+
+def via_3() -> Layout:
+    kinds = dict(aname='class', type=4, options={'0': 'bolt', '1': 'nut'})
+    shapes = ([2, *sides(BOLT)], [7, *np.ravel(outline(NUT)).tolist()])
+    metadata = {
+        f'{i}_{k}': dict(vid=f'{i}', flg=0, z=[], xy=xy, av={'1': str(k)})
+        for i in N
+        for k, xy in enumerate(shapes)
+    }
+    files = {f'{i}': dict(fid=f'{i}', fname=f'{i}.jpg', type=2) for i in N}
+    views = {f'{i}': dict(fid_list=[f'{i}']) for i in N}
+    project = dict(attribute={'1': kinds}, file=files, view=views, metadata=metadata)
+    return {'via_project.json': project, **each('{}.jpg')}
+
+
+def label_me() -> Layout:
+    """The XML of LabelMe 3.0, as CVAT exports it: polygons in tags of Pascal VOC."""
+    points = ''.join(f'<pt><x>{x}</x><y>{y}</y></pt>' for x, y in outline(BOLT))
+    body = f'<name>bolt</name><deleted>0</deleted><polygon>{points}</polygon>'
+    gone = f'<object>{body.replace(">0<", ">1<")}</object>'
+    xml = '<annotation><filename>{}.jpg</filename><object>{}</object>{}</annotation>'
+    return {**each('{}.jpg'), **each('{}.xml', lambda i: xml.format(i, body, gone))}
+
+
+def splits(*names: str, inner: str = '', classes: tuple[str, ...] = ('bolt', 'nut')) -> Layout:
+    """Class folders."""
+    return {
+        f'{split}/{inner}{name}/{split.replace("/", "_")}{name}{i}.JPEG': IMAGE
+        for split in names
+        for name in classes
+        for i in N
+    }
+
+
+def both(images: str, maps: str, draw: Any, suffix: str = '.png') -> Layout:
+    return {**each(f'{images}.jpg'), **each(f'{maps}{suffix}', draw)}
+
+
+def numbered(i: int) -> np.ndarray:
+    """A map that numbers its objects."""
+    return labels(i, range(i + 2))
+
+
+def colored(i: int) -> np.ndarray:
+    return np.array([[0, 0, 0], [0, 0, 128], [0, 128, 0]], np.uint8)[labels(i)]
+
+
+COLORS = '0 0 0 background\n128 0 0 bolt\n0 128 0\tnut\n'
+ROBOFLOW = {'README.dataset.txt': '# bolts', 'README.roboflow.txt': 'bolts - v1'}
+ADE = 'ADE/{}/ADE_{}_{{}}'
+WIDER = each('WIDER_train/images/0--Parade/0_{}.jpg') | each('WIDER_train/images/1--Hand/1_{}.jpg')
+MAKESENSE = '{name},{s[0]},{s[1]},{s[2]},{s[3]},{i}.jpg,96,64'
+CROWDAI = '{b[0]},{b[1]},{b[2]},{b[3]},{i}.jpg,{name},http://a'
+WHEAT = '{i},96,64,"[{s[0]}.0, {s[1]}.0, {s[2]}.0, {s[3]}.0]",usask'
+MAT = b'MATLAB 5.0 MAT-file'
+
+# what is read: the format, the number of images of every split, of objects or classes
+READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
+    'BCCD': (bccd(), 'voc', dict(train=3, val=1, test=2), 10),
+    'COCO 2017 with panoptic maps': (coco_2017(), 'coco', dict(train=3, val=3), 12),
+    'LVIS': (lvis(), 'coco', dict(train=3), 6),
+    'VOC 2007 and 2012': (devkits(), 'voc', dict(train=7, val=1, test=2), 20),
+    'KITTI': (kitti(), 'kitti', dict(train=3), 6),
+    'Supervisely': (supervisely(), 'supervisely', dict(train=3), 6),
+    'VIA 3': (via_3(), 'via', dict(train=3), 6),
+    'LabelMe 3.0': (label_me(), 'voc', dict(train=3), 3),
+    'CVAT for Ultralytics': (
+        {'data.yaml': 'names: {0: bolt, 1: nut}\npath: .\ntrain: train.txt\n',
+         'train.txt': lines('data/images/train/{}.jpg'), **each('images/train/{}.jpg'),
+         **each('labels/train/{}.txt', YOLO)}, 'yolo', dict(train=3), 6),
+    'makesense.ai': ({'labels.csv': rows(MAKESENSE), **each('{}.jpg')}, 'csv', dict(train=3), 6),
+    'makesense.ai for YOLO': (
+        {'labels.txt': 'bolt\nnut\n', **each('{}.jpg'), **each('{}.txt', YOLO)},
+        'darknet', dict(train=3), 6),
+    'Udacity': ({'labels.csv': 'xmin,ymin,xmax,ymax,Frame,Label,Preview URL\n' + rows(CROWDAI),
+                 **each('{}.jpg')}, 'csv', dict(train=3), 6),
+    'Global Wheat': ({'train.csv': 'image_id,width,height,bbox,source\n' + rows(WHEAT),
+                      **each('train/{}.jpg'), **each('test/t{}.jpg')}, 'csv', dict(train=3), 6),
+    'CamVid': (camvid(), 'masks', dict(train=3, val=3, test=3), 3),
+    'CamVid of CVAT': (
+        {'label_colors.txt': COLORS, **both('default/{}', 'defaultannot/{}', colored)},
+        'masks', dict(train=3), 3),
+    'Roboflow masks': (
+        {**ROBOFLOW, **both('train/{}_jpg.rf.0a', 'train/{}_jpg.rf.0a_mask', labels),
+         'train/_classes.csv': 'Pixel Value, Class\n0, background\n1, bolt\n2, nut\n'},
+        'masks', dict(train=3), 3),
+    'Kvasir-SEG': (both('images/cju{}', 'masks/cju{}', disks, '.jpg'), 'masks', dict(train=3), 2),
+    'ADE20K': (both(ADE.format('images/training', 'train'),
+                    ADE.format('annotations/training', 'train'), labels)
+               | {'ADE/objectInfo150.txt': 'Idx\tRatio\tTrain\tVal\tStuff\tName\n'},
+               'masks', dict(train=3), 3),
+    'NYU': (both('image/train/{}', 'label/train/{}', labels) | each('depth/train/{}.png', disks),
+            'masks', dict(train=3), 3),
+    'Imagenette': (splits('train', 'val') | {'noisy.csv': 'path,is_valid\n'},
+                   'classes', dict(train=6, val=6), 2),
+    'Intel': (splits('seg_train/seg_train', 'seg_test/seg_test') | each('seg_pred/seg_pred/{}.jpg'),
+              'classes', dict(train=6, test=6), 2),
+    'flower_photos': (splits('flower_photos') | {'flower_photos/LICENSE.txt': 'CC-BY'},
+                      'classes', dict(train=6), 2),
+}  # fmt: skip
+# what is refused, and what the first line says
+REFUSED: dict[str, tuple[Layout, str]] = {
+    'VisDrone': (each('train/images/{}.jpg') | each('train/annotations/{}.txt', '5,9,3,2,1,4,0,0'),
+                 r'3 \.txt of 8 integers a line'),
+    'WIDER FACE': (WIDER | {'wider_face_split/wider_face_train_bbx_gt.txt': '0_0.jpg\n1\n5 9 3 2\n',
+                            'wider_face_split/wider_face_train.mat': MAT}, r'1 \.mat, 1 \.txt of'),
+    'Penn-Fudan': ({**each('PNGImages/{}.png'), **each('PedMasks/{}_mask.png', numbered)},
+                   'number the objects of an image'),
+    'DRIVE': (each('training/images/2{}_training.tif')
+              | each('training/1st_manual/2{}_manual1.gif', b'GIF89a'), r'3 \.gif'),
+    'SBD': ({**each('dataset/img/{}.jpg'), **each('dataset/inst/{}.mat', MAT)}, r'3 \.mat'),
+    'Severstal': ({**each('train_images/{}.jpg'), **each('test_images/t{}.jpg'),
+                   'train.csv': 'ImageId,ClassId,EncodedPixels\n0.jpg,1,5 10\n'},
+                  '1 .csv with the columns ImageId, ClassId, EncodedPixels'),
+    'Caltech 101': (splits('101_Objects') | each('Annotations/bolt/{}.mat', MAT), r'\.mat'),
+    'Stanford Dogs': (splits('Images') | each('Annotation/bolt/n{}', voc('n')), 'without suffix'),
+    'Roboflow for YOLOv4': (ROBOFLOW | each('train/{}.jpg')
+                            | {'train/_annotations.txt': lines('{}.jpg 5,10,35,30,0')},
+                            r'\.txt of 6 words a line'),
+    'CVAT for MOT': (each('img1/{}.png') | {'gt/gt.txt': lines('{},1,5,10,30,20,1,1,1.0')},
+                     r'\.txt of 9 numbers a line'),
+}  # fmt: skip
