@@ -65,7 +65,7 @@ class Candidate:
 
     def described(self, errors: Sequence[Measure]) -> 'Candidate':
         """The candidate with its errors, and the one that is closest to its limit in words."""
-        largest = max(errors, key=lambda error: error.value / max(error.limit, 1e-12))
+        largest = min(errors, key=lambda error: error.margin)
         measures = {error.name: error.value for error in errors}
         return replace(self, measures=measures, reason=str(largest))
 
