@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from mmeffvit.deploy.agreement import fidelity
 from mmeffvit.deploy.formats.onnx.write import export_backbone
-from mmeffvit.deploy.int8.quantize import TARGETS, Quantization, quantize
-from mmeffvit.deploy.int8.trials import worst
+from mmeffvit.deploy.int8.quantize import Quantization, quantize
 from mmeffvit.deploy.profile.worker import Job
 from mmeffvit.deploy.runtime.resizing import reader_of
 from mmeffvit.errors import UserError
@@ -31,11 +31,10 @@ from .timing import time_files
 TITLE = 'int8 files'
 SECONDS = 3.0  # for each file
 FLOAT = 'float ONNX'
-ROUTES = TARGETS['.onnx']
+ROUTES = ('.onnx', '.xml')
 IMAGES = 24
 LOWEST = 5.0  # dB; random weights of MobileViTv2 lose more than those of trained models
 QUANTILE = 'In parentheses the 5 % quantile.'
-DECIBELS = 'signal-to-noise ratio, dB'
 
 
 def cases(settings: Settings) -> Cases:
@@ -67,7 +66,7 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
                 rejected[suffix] = str(error)
                 continue
             files[suffix] = done.out
-            decibels[suffix] = worst(done.chosen.measures)[DECIBELS]
+            decibels[suffix] = fidelity(done.chosen.measures)
         stored = folder / 'image.npy'
         np.save(stored, read(paths[-1]))
         job = partial(Job, images=stored, threads=1, clock=settings.clock)

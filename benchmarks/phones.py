@@ -27,12 +27,13 @@ from torch import Tensor, nn
 
 from mmeffvit.analysis.figures import save_figure
 from mmeffvit.config.load import load_config
+from mmeffvit.deploy.formats.base import Export
 from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
 from mmeffvit.deploy.formats.openvino.write import to_openvino
-from mmeffvit.deploy.formats.table import FORMATS, write_part
+from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.dense import DenseGraph, Level, LightGraph, rows
@@ -270,8 +271,8 @@ def convert(detector: Detector, path: Path) -> None:
     size = (detector.side, detector.side)
     graph, options = detector.make(detector.side).eval(), ExportOptions(size, 1)
     if path.suffix != '.onnx':
-        part = FORMATS[path.suffix].part(graph, size)
-        write_part(part, path, options, {}, half=False)
+        kind = BY_SUFFIX[path.suffix]
+        kind.write(Export(kind.part(graph, size), options, {}, half=False), path)
     elif isinstance(graph, DFINEGraph):  # its file does not pass the check of ONNX
         ort.export(graph, (1, 3, *size), path)
     else:

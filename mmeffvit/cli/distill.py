@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from mmeffvit.data.predictions import Wanted
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
-from mmeffvit.inference.predictor import EXPORTED, Predictor
+from mmeffvit.inference.predictor import Predictor
+from mmeffvit.zoo.source import Kind, classify
 
 from .arguments import (
     add_allow_non_finite,
@@ -38,7 +39,7 @@ def make_parser() -> ArgumentParser:
     add(
         'teacher',
         metavar='TEACHER',
-        help='config, run or saved model; .onnx or .xml file; .json file; or folder',
+        help='config, run or saved model; exported file; .json file; or folder',
     )
     add(
         'images',
@@ -112,5 +113,5 @@ def open_teacher(name: str, checkpoint: str | None) -> 'Teacher':
     """A model that predicts labels."""
     from mmeffvit.inference.pseudo_labels import Teacher
 
-    exported = Path(name).suffix in EXPORTED
+    exported = classify(name) is Kind.EXPORTED
     return Teacher(name, ExportedPredictor(name) if exported else Predictor(name, checkpoint))

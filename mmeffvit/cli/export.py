@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.deploy.export import ToolOptions, export_model
-from mmeffvit.deploy.formats.table import FORMATS
+from mmeffvit.deploy.formats.table import BY_SUFFIX
 
 from .arguments import MODEL, add_checkpoint, add_config, add_shape, new_parser, output_file
 from .console import working
@@ -16,7 +16,7 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, MODEL)
     add_checkpoint(parser)
-    add('out', type=output_file, metavar='OUT', help=f'output file: {", ".join(FORMATS)}')
+    add('out', type=output_file, metavar='OUT', help=f'output file: {", ".join(BY_SUFFIX)}')
     add_graph_options(parser)
     add('--batch', type=int, metavar='N', help='fixed batch size (default: any)')
     add('--half', action='store_true', help='half precision (.xml, .mlpackage and .param)')

@@ -1,7 +1,6 @@
 """The end of a run on a folder: pictures, tables, exported files, and the next commands."""
 
 import shlex
-import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,18 +17,14 @@ from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.analysis.curves import plot_curves
 from mmeffvit.analysis.error_curves import analyze
 from mmeffvit.analysis.per_class.report import report_per_class
-from mmeffvit.analysis.per_class.values import per_class
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import load_config
+from mmeffvit.deploy.evaluate import file_step
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import FORMATS, format_of
-from mmeffvit.deploy.runtime.predictor import ExportedPredictor
+from mmeffvit.deploy.formats.table import BY_SUFFIX, format_of
+from mmeffvit.deploy.int8.quantize import quantize
 from mmeffvit.errors import UserError
-from mmeffvit.inference.coco_ids import find_ids
-from mmeffvit.inference.inputs import find_inputs, read_frames
-from mmeffvit.inference.predict import PredictOptions, make_writers
-from mmeffvit.inference.predictor import predict_frames
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.train.engine.options import RunOptions
@@ -43,8 +38,6 @@ from mmeffvit.zoo.runs import best_checkpoint
 
 DEFAULT_EXPORT = ('.onnx',)
 ZERO = 0.05  # percent: 0.0 in tables
-INT8_STEPS = 300
-INT8_IMAGES = 256  # at most, in memory
 
 
 def check_exports(options: FinetuneOptions) -> FinetuneOptions:
@@ -70,7 +63,7 @@ def exportable(suffixes: Sequence[str] | None) -> list[str]:
         return []
     try:
         for suffix in suffixes or DEFAULT_EXPORT:
-            format_of(Path(f'model{suffix}'), ExportOptions(shape=(64, 64), batch=1))
+            format_of(f'model{suffix}').check(ExportOptions(shape=(64, 64), batch=1))
     except UserError as error:
         if suffixes is not None:
             raise
@@ -189,8 +182,8 @@ class FinishedRun:
         path = self.result / f'model{suffix}'
         shape = tuple(self.tested[0]['inputs'].shape[1:])
         options = ToolOptions(
-            shape=shape if FORMATS[suffix].fixed else None,
-            batch=1 if FORMATS[suffix].fixed else None,
+            shape=shape if BY_SUFFIX[suffix].is_fixed else None,
+            batch=1 if BY_SUFFIX[suffix].is_fixed else None,
             image=images_of(self.tested)[0],
             cfg_options=self.cfg_options,
         )
@@ -198,32 +191,21 @@ class FinishedRun:
         return path
 
     def int8(self) -> str:
-        """Fine-tune the exported file in int8 on the training images."""
-        from mmeffvit.deploy.int8.quantize import quantize  # imports onnx, which is optional
-
+        """Quantize the exported file, calibrated on training images, and measure the result."""
         (first, *_) = datasets_of(self.config, 'train')
         found = quantize(
             self.result / 'model.onnx',
             images_of(DATASETS.build({**first, 'pipeline': []})),
             self.result / 'int8.onnx',
-            samples=INT8_IMAGES,
-            finetune=INT8_STEPS,
             allow_slower=True,  # the file may be for another machine
-            metric=self.measure,
         )
-        return f'{found.out}: {found.chosen}'
+        return f'{found.out}: {found.chosen}; validation metric {self.measure(found.out):.4g} %'
 
     def measure(self, file: Path) -> float:
         """The first metric of an exported file on the test data, in percent."""
-        predictor = ExportedPredictor(file)
-        inputs = find_inputs(images_of(self.tested)).sources
-        frames = read_frames(inputs, predictor.read, logger.warning)
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder, 'found.json' if predictor.is_detector else 'found')
-            ids = find_ids(self.tested, predictor.classes)
-            writers = make_writers(predictor, ids, PredictOptions(out))
-            predict_frames(predictor, frames, writers, None, 1)
-            return per_class(str(self.config_path), out, self.cfg_options)[0].mean
+        options = RunOptions(self.result / 'test_int8', self.cfg_options)
+        _, metrics = evaluate(str(self.config_path), None, options, step=file_step(file))
+        return next(iter(in_percent(metrics).values()))
 
 
 def images_of(dataset: BaseDataset) -> list[Path]:

@@ -11,8 +11,8 @@ from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import is_input
 from mmeffvit.inference.predict import PredictOptions, predict
-from mmeffvit.inference.predictor import EXPORTED, BasePredictor, Predictor
-from mmeffvit.zoo.source import classify
+from mmeffvit.inference.predictor import BasePredictor, Predictor
+from mmeffvit.zoo.source import Kind, classify
 
 from .arguments import (
     MODEL,
@@ -82,7 +82,7 @@ def run(
     cfg_options: dict[str, Any],
     **values: Any,
 ) -> int:
-    exported = Path(config).suffix in EXPORTED
+    exported = classify(config) is Kind.EXPORTED
     alone = exported or classify(config).has_weights or is_input(inputs[0])
     checkpoint = None if alone else inputs.pop(0)
     if not inputs and not Path(checkpoint).exists():

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmeffvit.analysis.profile import draw_profile
 from mmeffvit.deploy.export import ToolOptions
-from mmeffvit.deploy.formats.table import FORMATS
+from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED
 from mmeffvit.deploy.profile.run import (
     Profile,
     ProfileOptions,
@@ -17,7 +17,6 @@ from mmeffvit.deploy.profile.run import (
     write_best,
 )
 from mmeffvit.deploy.profile.worker import CLOCKS
-from mmeffvit.deploy.runtime.sessions import RUNTIMES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, write_file
 
@@ -31,7 +30,7 @@ def make_parser() -> ArgumentParser:
         __doc__, 'profile configs/retinanet_shvit_s4.py epoch_12.pth --images val2017 --write fast'
     )
     add = parser.add_argument
-    add_config(parser, f'{MODEL}; or exported file ({", ".join(RUNTIMES)})')
+    add_config(parser, f'{MODEL}; or exported file ({", ".join(OPENED)})')
     add_checkpoint(parser)
     add_graph_options(parser, 'size of the image')
     add('--images', type=Path, metavar='FOLDER', help='calibration images: also measure int8')
@@ -42,7 +41,7 @@ def make_parser() -> ArgumentParser:
         metavar='SCORE',
         help='score threshold of compared objects of int8 files (default: %(default)s)',
     )
-    add('--formats', nargs='+', choices=RUNTIMES, metavar='SUFFIX', help='formats (default: all)')
+    add('--formats', nargs='+', choices=OPENED, metavar='SUFFIX', help='formats (default: all)')
     add(
         '--threads',
         type=int,
@@ -112,12 +111,12 @@ def run(
 def check_outputs(out: Path | None, write: Path | None) -> None:
     if out and out.suffix != '.png':
         raise UserError(f'--out {str(out)!r} must end in .png')
-    if write and write.suffix not in ('', *RUNTIMES):
+    if write and write.suffix not in ('', *OPENED):
         raise UserError(
             f'--write {str(write)!r} ends in {write.suffix!r}; leave the suffix out, or choose '
-            f'from {", ".join(RUNTIMES)}'
+            f'from {", ".join(OPENED)}'
         )
-    for suffix in RUNTIMES if write else ():
+    for suffix in OPENED if write else ():
         check_output(write.with_suffix(suffix))
 
 
@@ -126,10 +125,10 @@ def profile(
 ) -> Profile:
     """Profile an exported file, or a config with its checkpoint."""
     path = Path(model)
-    if path.suffix not in FORMATS:
+    if path.suffix not in BY_SUFFIX:
         return profile_model(model, checkpoint, folder, export, options)
-    if path.suffix not in RUNTIMES:
-        raise UserError(f'{model} runs on macOS only; choose from {", ".join(RUNTIMES)}')
+    if path.suffix not in OPENED:
+        raise UserError(f'{model} runs on macOS only; choose from {", ".join(OPENED)}')
     if checkpoint or export.backbone_only or export.cfg_options:
         raise UserError(
             f'{model} is an exported file, for which there is no checkpoint, --backbone-only or '

@@ -61,14 +61,6 @@ def make_parser() -> ArgumentParser:
         action='store_true',
         help='write the file even if float is faster on this machine',
     )
-    add(
-        '--finetune',
-        type=int,
-        default=0,
-        metavar='STEPS',
-        help='train the int8 model on the images for some steps, with the float model as teacher; '
-        'no layer stays in float (default: %(default)s; try 300)',
-    )
     add_verbose(parser)
     return parser
 

@@ -1,10 +1,12 @@
-"""Evaluate a checkpoint on the test set of its config."""
+"""Evaluate a checkpoint, or an exported file, on the test set of a config."""
 
 from argparse import ArgumentParser
 from typing import Any
 
+from mmeffvit.errors import UserError
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.utils.interrupts import reports
+from mmeffvit.zoo.source import Kind, classify
 
 from .arguments import (
     MODEL,
@@ -36,6 +38,12 @@ def make_parser() -> ArgumentParser:
 
 def run(config: str, checkpoint: str | None, **values: Any) -> None:
     options = take_run_options(values)
+    if checkpoint is not None and classify(checkpoint) is Kind.EXPORTED:
+        if values['tta']:
+            raise UserError(f'--tta is for checkpoints, and {checkpoint} is an exported file')
+        from mmeffvit.deploy.evaluate import file_step
+
+        values['step'], checkpoint = file_step(checkpoint), None
     with run_console(options.verbose) as options.hooks:
         runner, metrics = evaluate(config, checkpoint, options, **values)
     if reports() and not options.verbose:

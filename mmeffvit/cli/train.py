@@ -161,7 +161,7 @@ def add_overrides(group: Any) -> None:
     add(
         '--int8',
         action='store_true',
-        help='also export an int8 ONNX file, fine-tuned on the training images',
+        help='also export an int8 ONNX file, calibrated on training images',
     )
     add_reading(group)
 

@@ -1,6 +1,8 @@
 """Agreement of two versions of a model on the same images."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +13,69 @@ from mmeffvit.utils.boxes import match_objects, pairwise_iou
 Outputs = dict[str, NDArray]  # by name
 
 OBJECTS = ('boxes', 'scores', 'labels')
-METRIC = 'validation metric, %'
 MASK = 0.5  # minimum probability of a mask's pixels
+MATCHED, OVERLAP, NOISE = 'matched objects', 'mean IoU of the boxes', 'signal-to-noise ratio, dB'
+LABELS = 'mean IoU of the label maps'
+MINIMA = {MATCHED: 0.9, 'mean IoU of the masks': 0.8, 'pixel agreement': 0.95, NOISE: 15.0}
 
 
 class DisagreementError(UserError):
     """A file disagrees with its model."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of the agreement of two versions of a model.
+
+    Args:
+        kind: Name of the measure.
+        value: Measured value.
+        minimum: Lowest value of versions that agree.
+        maximum: Highest value of versions that agree.
+        output: Name of the compared output, if there are several.
+    """
+
+    kind: str
+    value: float
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    output: str = ''
+
+    @property
+    def name(self) -> str:
+        return f'{self.output}: {self.kind}' if self.output else self.kind
+
+    @property
+    def is_limited(self) -> bool:
+        return math.isfinite(self.minimum) or math.isfinite(self.maximum)
+
+    @property
+    def agrees(self) -> bool:
+        return not self.is_limited or self.minimum <= self.value <= self.maximum  # not for NaN
+
+    @property
+    def margin(self) -> float:
+        """Distance to the limit, relative to it; negative beyond it."""
+        if math.isnan(self.value):
+            return -math.inf
+        if math.isfinite(self.minimum):
+            return (self.value - self.minimum) / max(abs(self.minimum), 1e-12)
+        return (self.maximum - self.value) / max(self.maximum, 1e-12)
+
+    def __str__(self) -> str:
+        is_lower = math.isfinite(self.minimum)
+        bound = f'minimum {self.minimum:.3g}' if is_lower else f'limit {self.maximum:.3g}'
+        return f'{self.name} {self.value:.3g}' + (f' ({bound})' if self.is_limited else '')
+
+
+def worst(measures: Sequence[Measure], by: str = 'kind') -> list[Measure]:
+    """Of every limited kind, or name, the measure closest to its limit, or farthest beyond it."""
+    found: dict[str, Measure] = {}
+    for each in measures:
+        known = found.get(getattr(each, by))
+        if each.is_limited and (known is None or each.margin < known.margin):
+            found[getattr(each, by)] = each
+    return list(found.values())
 
 
 def largest_error(expected: NDArray, found: NDArray) -> float:
@@ -48,7 +107,9 @@ def cosine(expected: NDArray, found: NDArray) -> float:
     return float(one @ other / max(np.linalg.norm(one) * np.linalg.norm(other), 1e-30))
 
 
-def label_agreement(expected: Sequence[NDArray], found: Sequence[NDArray]) -> dict[str, float]:
+def label_agreement(
+    expected: Sequence[NDArray], found: Sequence[NDArray], minimum: float
+) -> list[Measure]:
     """Fraction of pixels with equal labels, and mean IoU over the classes in either map."""
     classes = int(max(m.max() for m in (*expected, *found))) + 1
     counts = np.zeros((classes, classes), dtype=np.int64)
@@ -57,20 +118,24 @@ def label_agreement(expected: Sequence[NDArray], found: Sequence[NDArray]) -> di
         counts += np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
     same = counts.diagonal()
     union = counts.sum(0) + counts.sum(1) - same
-    return {
-        'pixel agreement': float(same.sum() / counts.sum()),
-        'mean IoU of the label maps': float((same[union > 0] / union[union > 0]).mean()),
-    }
+    return [
+        Measure('pixel agreement', float(same.sum() / counts.sum()), minimum),
+        Measure(LABELS, float((same[union > 0] / union[union > 0]).mean())),
+    ]
 
 
 def object_agreement(
-    expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float
-) -> dict[str, float]:
+    expected: Sequence[Outputs],
+    found: Sequence[Outputs],
+    score_thr: float,
+    minimum: float,
+    mask_minimum: float,
+) -> list[Measure]:
     """Agreement of detected objects, with one image (B = 1) per entry.
 
     ``objects`` counts those with a score of at least ``score_thr`` in ``expected``; ``new objects``
     counts those in ``found`` that match no object in ``expected`` at any score. Masks are compared
-    in their boxes.
+    in their boxes. Without any object to compare, they do not agree.
     """
     count = new = 0
     differences, overlaps, masks = [], [], []
@@ -84,15 +149,17 @@ def object_agreement(
         overlaps += [float(iou[i, j]) for i, j in pairs]
         if 'masks' in one:
             masks += [mask_iou(one['masks'][i], other['masks'][j]) for i, j in pairs]
-    measures = {
-        'objects': count,
-        'matched objects': len(differences) / count if count else np.nan,
-        'new objects': new,
-        'largest score difference': max(differences, default=np.nan),
-        'mean score difference': float(np.mean(differences)) if differences else np.nan,
-        'mean IoU of the boxes': float(np.mean(overlaps)) if overlaps else np.nan,
-    }
-    return measures | ({'mean IoU of the masks': float(np.mean(masks))} if masks else {})
+    measures = [
+        Measure('objects', count),
+        Measure(MATCHED, len(differences) / count if count else np.nan, minimum),
+        Measure('new objects', new, maximum=math.ceil((1 - minimum) * count)),
+        Measure('largest score difference', max(differences, default=np.nan)),
+        Measure('mean score difference', float(np.mean(differences)) if differences else np.nan),
+        Measure(OVERLAP, float(np.mean(overlaps)) if overlaps else np.nan),
+    ]
+    if masks:
+        measures.append(Measure('mean IoU of the masks', float(np.mean(masks)), mask_minimum))
+    return measures
 
 
 def mask_iou(one: NDArray, other: NDArray) -> float:
@@ -116,43 +183,51 @@ def _image(outputs: Outputs) -> dict[str, NDArray]:
 
 
 def agreement(
-    expected: Sequence[Outputs], found: Sequence[Outputs], score_thr: float = 0.3
-) -> dict[str, float]:
+    expected: Sequence[Outputs],
+    found: Sequence[Outputs],
+    score_thr: float = 0.3,
+    minimum: float | None = None,
+) -> list[Measure]:
     """Measures of agreement of objects, label maps, or other values.
 
     Args:
         expected: Outputs of the reference version, one entry per image.
         found: Outputs of the other version.
         score_thr: Minimum score of the counted objects of ``expected``.
+        minimum: Minimum of all limited measures, by default :data:`MINIMA`.
     """
+    minima = MINIMA if minimum is None else dict.fromkeys(MINIMA, minimum)
     if set(OBJECTS) <= set(expected[0]):
-        return object_agreement(expected, found, score_thr)
-    measures = {}
+        limits = minima[MATCHED], minima['mean IoU of the masks']
+        return object_agreement(expected, found, score_thr, *limits)
+    return list(_value_agreement(expected, found, minima))
+
+
+def _value_agreement(
+    expected: Sequence[Outputs], found: Sequence[Outputs], minima: dict[str, float]
+) -> Iterator[Measure]:
     for name in expected[0]:
         one, other = ([outputs[name] for outputs in version] for version in (expected, found))
         if np.issubdtype(one[0].dtype, np.floating):
             cosines = [cosine(a, b) for a, b in zip(one, other, strict=True)]
-            measures[f'{name}: lowest cosine similarity'] = min(cosines)
-            measures[f'{name}: signal-to-noise ratio, dB'] = signal_to_noise(one, other)
+            yield Measure('lowest cosine similarity', min(cosines), output=name)
+            yield Measure(NOISE, signal_to_noise(one, other), minima[NOISE], output=name)
         else:
-            measures |= label_agreement(one, other)
-    return measures
+            yield from label_agreement(one, other, minima['pixel agreement'])
 
 
-def fidelity(measures: Mapping[str, float]) -> float:
+def fidelity(measures: Sequence[Measure]) -> float:
     """One number for measures of :func:`agreement`, to compare versions of a model.
 
-    This is the metric on labeled images, if measured. Otherwise it is the panoptic quality of the
-    objects (arXiv:1801.00868, equation 1) with the reference version as ground truth, the mean IoU
-    of the label maps, or the lowest signal-to-noise ratio.
+    This is the panoptic quality of the objects (arXiv:1801.00868, equation 1) with the reference
+    version as ground truth, the mean IoU of the label maps, or the lowest signal-to-noise ratio.
     """
-    if METRIC in measures:
-        return measures[METRIC]
-    if 'objects' in measures:
-        count, new = measures['objects'], measures['new objects']
-        matched = count * measures['matched objects'] if count else 0
-        overlap = measures['mean IoU of the boxes'] * matched if matched else 0
+    values = {each.kind: each.value for each in measures}
+    if 'objects' in values:
+        count, new = values['objects'], values['new objects']
+        matched = count * values[MATCHED] if count else 0
+        overlap = values[OVERLAP] * matched if matched else 0
         return overlap / max((matched + count + new) / 2, 1)  # TP + FP / 2 + FN / 2
-    if 'mean IoU of the label maps' in measures:
-        return measures['mean IoU of the label maps']
-    return min(value for name, value in measures.items() if name.endswith('dB'))
+    if LABELS in values:
+        return values[LABELS]
+    return min(each.value for each in measures if each.kind == NOISE)

@@ -17,7 +17,7 @@ from mmeffvit.inference.results import ClassScores, LabelMap
 from mmeffvit.train.checks.sample import meta_of
 from mmeffvit.utils.boxes import match_objects
 
-from .agreement import OBJECTS, DisagreementError, Outputs, largest_error
+from .agreement import OBJECTS, DisagreementError, Measure, Outputs, largest_error, worst
 from .formats.onnx.write import ExportOptions
 from .graphs.base import Graph, named
 from .runtime.predictor import paste_mask
@@ -54,28 +54,6 @@ class Limits:
 PIXELS = 0.01  # limit of the error of an input, of 255
 FLOAT = Limits()
 HALF = Limits(2.0, 2e-2, 2e-2, 2e-2, 2e-2, 0.1, 0.05)  # 11-bit significands
-
-
-@dataclass(frozen=True)
-class Error:
-    """One measure of disagreement.
-
-    Args:
-        name: Name of the measure.
-        value: Measured value.
-        limit: Largest value that rounding explains.
-    """
-
-    name: str
-    value: float
-    limit: float
-
-    @property
-    def agrees(self) -> bool:
-        return self.value <= self.limit  # false for NaN
-
-    def __str__(self) -> str:
-        return f'{self.name} {self.value:.3g} (limit {self.limit:.3g})'
 
 
 def make_batches(image: NDArray, options: ExportOptions) -> list[Images]:
@@ -165,19 +143,18 @@ def singles(outputs: Outputs) -> list[Outputs]:
 
 def compare(
     run: Run, expect: Expect, batches: Sequence[Images], limits: Limits = FLOAT
-) -> list[Error]:
+) -> list[Measure]:
     """Largest errors of a file over all images, which may have several sizes."""
-    worst: dict[str, Error] = {}
-    for images in batches:
-        for expected, found in zip(expect(images), singles(run(images)), strict=True):
-            for error in errors_of(expected, found, limits):
-                known = worst.get(error.name)
-                if known is None or not error.value <= known.value:
-                    worst[error.name] = error
-    return list(worst.values())
+    errors = [
+        error
+        for images in batches
+        for expected, found in zip(expect(images), singles(run(images)), strict=True)
+        for error in errors_of(expected, found, limits)
+    ]
+    return worst(errors, 'name')
 
 
-def compare_pixels(expected: NDArray, found: NDArray) -> Error:
+def compare_pixels(expected: NDArray, found: NDArray) -> Measure:
     """Compare an image file as the config's pipeline and as an exported file's predictor read it.
 
     Args:
@@ -186,45 +163,47 @@ def compare_pixels(expected: NDArray, found: NDArray) -> Error:
     """
     if expected.shape != found.shape:
         sizes = ('{} x {}'.format(*image.shape[1:]) for image in (found, expected))
-        return Error(f'an input of {" instead of ".join(sizes)} pixels', np.inf, 0)
-    return Error('error of input pixels', float(np.abs(expected - found).max()), PIXELS)
+        return Measure(f'an input of {" instead of ".join(sizes)} pixels', np.inf, maximum=0)
+    return Measure('error of input pixels', float(np.abs(expected - found).max()), maximum=PIXELS)
 
 
-def errors_of(expected: Outputs, found: Outputs, limits: Limits) -> Iterator[Error]:
+def errors_of(expected: Outputs, found: Outputs, limits: Limits) -> Iterator[Measure]:
     if 'boxes' in expected:
         yield from compare_objects(expected, found, limits)
     elif 'label_map' in expected:
         one, other = expected['label_map'], found['label_map']
         if one.shape != other.shape:
-            yield Error(f'label map of {other.shape} instead of {one.shape}', np.inf, 0)
+            yield Measure(f'label map of {other.shape} instead of {one.shape}', np.inf, maximum=0)
         else:
             differ = float((one != other).mean())
-            yield Error('fraction of differing pixels', differ, limits.label_pixels)
+            yield Measure('fraction of differing pixels', differ, maximum=limits.label_pixels)
     else:
         for name, value in expected.items():
             error = largest_error(value, found[name])
-            yield Error(f'{name}: relative error', error, limits.maps)
+            yield Measure('relative error', error, maximum=limits.maps, output=name)
 
 
-def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -> list[Error]:
+def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -> list[Measure]:
     """Compare matching objects, and count the unmatched ones."""
     expected, found = without_empty(expected), without_empty(found)
     pairs, unmatched = match(expected, found, limits)
     lost = int(limits.lost * len(expected['scores']))
-    errors = [Error('unmatched objects', unmatched, lost)]
+    errors = [Measure('unmatched objects', unmatched, maximum=lost)]
     if not pairs:
         return errors
     rows, columns = map(list, zip(*pairs, strict=True))
     ours, other = found['boxes'][columns], expected['boxes'][rows]
     allowed = limits.pixels + limits.relative * (other[:, 2:] - other[:, :2]).max(axis=1)
     off = np.abs(ours - other).max(axis=1)
-    worst = int((off / allowed).argmax())
-    errors.append(Error('box error in pixels', float(off[worst]), float(allowed[worst])))
+    last = int((off / allowed).argmax())
+    errors.append(Measure('box error in pixels', float(off[last]), maximum=float(allowed[last])))
     difference = np.abs(found['scores'][columns] - expected['scores'][rows]).max()
-    errors.append(Error('score error', float(difference), limits.score))
+    errors.append(Measure('score error', float(difference), maximum=limits.score))
     if 'masks' in expected:
         differ = max(mask_error(expected, found, *pair) for pair in pairs)
-        errors.append(Error('fraction of differing mask pixels', differ, limits.mask_pixels))
+        errors.append(
+            Measure('fraction of differing mask pixels', differ, maximum=limits.mask_pixels)
+        )
     return errors
 
 
@@ -261,7 +240,7 @@ def mask_error(expected: Outputs, found: Outputs, row: int, column: int) -> floa
     return float((mask != true).sum()) / area
 
 
-def check_agreement(errors: Sequence[Error], images: str) -> None:
+def check_agreement(errors: Sequence[Measure], images: str) -> None:
     """Raise DisagreementError, with all errors, unless rounding explains them."""
     if not all(error.agrees for error in errors):
         raise DisagreementError(

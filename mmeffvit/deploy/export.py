@@ -21,12 +21,13 @@ from mmeffvit.utils.messages import logger
 
 from .compare import Expect, check_agreement, compare_pixels, expect_maps, expect_model
 from .formats.onnx.write import ExportOptions
-from .formats.table import Written, format_of, write
+from .formats.table import format_of
 from .graphs import Graph, Preprocessing, make_graph
 from .graphs.metadata import config_metadata, model_metadata
 from .graphs.plain import BackboneGraph
 from .runtime.metadata import parse_metadata
 from .runtime.resizing import prepare
+from .write import Written, write
 
 SAMPLE = 'grace_hopper.jpg'  # a person, 512 x 600 pixels
 
@@ -57,7 +58,7 @@ def export_model(
         config_path: A config file of mmdet, mmseg or mmpretrain, or the name of one of ours.
         checkpoint: See :class:`mmeffvit.Predictor`.
         out: The file; its suffix selects the format, see
-            :data:`mmeffvit.deploy.formats.table.FORMATS`.
+            :mod:`mmeffvit.deploy.formats.table`.
         options: See :class:`ToolOptions`.
 
     Raises:
@@ -88,7 +89,7 @@ class Source:
     image: tuple[str, np.ndarray]
 
     def write(self, out: Path, options: ExportOptions, *, half: bool = False) -> Written:
-        """See :func:`mmeffvit.deploy.formats.table.write`."""
+        """See :func:`mmeffvit.deploy.write.write`."""
         return write(
             self.graph, out, options, self.metadata, half=half, expect=self.expect, image=self.image
         )
@@ -143,7 +144,8 @@ def find_image(config: Config) -> Path:
 def check_options(out: Path, options: ToolOptions) -> None:
     """Raise UserError if an option is invalid, before the model is built."""
     check_sizes(options)
-    kind = format_of(out, options, half=options.half)
+    kind = format_of(out)
+    kind.check(options, half=options.half)
     check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
     check_companions(out, kind.companions)
 

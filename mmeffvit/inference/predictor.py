@@ -25,7 +25,6 @@ from .results import Detections, Result, make_result
 from .writers import PictureWriter, Writer, check_outputs
 
 SCORE_THR = 0.3  # default for visualizations
-EXPORTED = ('.onnx', '.xml')  # suffixes of files for mmeffvit.ExportedPredictor
 
 
 class BasePredictor(ABC):

@@ -42,15 +42,27 @@ def match_objects(
 
 
 def post_process(
-    boxes: NDArray, scores: NDArray, threshold: float = 0.3, iou_threshold: float = 0.6
+    boxes: NDArray,
+    scores: NDArray,
+    threshold: float = 0.3,
+    iou_threshold: float = 0.6,
+    *,
+    limit: int | None = None,
+    by_class: bool = True,
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Objects of the boxes (N, 4) and scores (N, classes) of all priors, the best first."""
+    """At most ``limit`` objects of the boxes (N, 4) and scores (N, classes) of all priors.
+
+    The best come first; NMS is class-wise, unless ``by_class`` is false.
+    """
     prior, label = np.nonzero(scores > threshold)
     order = np.argsort(-scores[prior, label], kind='stable')
     prior, label, kept = prior[order], label[order], []
     boxes, scores = boxes[prior], scores[prior, label]
-    for i, box in enumerate(boxes):
-        same = [j for j in kept if label[j] == label[i]]
-        if (pairwise_iou(box[None], boxes[same]) <= iou_threshold).all():
-            kept.append(i)
+    is_left = np.ones(len(boxes), bool)
+    while is_left.any() and len(kept) != limit:
+        best = int(is_left.argmax())
+        kept.append(best)
+        is_left[best] = False
+        rivals = np.flatnonzero(is_left & (label == label[best]) if by_class else is_left)
+        is_left[rivals] = pairwise_iou(boxes[best][None], boxes[rivals])[0] <= iou_threshold
     return boxes[kept], scores[kept], label[kept]

@@ -126,15 +126,12 @@ def test_the_shell_completes_commands_and_options(line, choices, tmp_path):
     assert (tmp_path / 'choices').read_text().split('\n') == choices
 
 
-@pytest.mark.parametrize(
-    ('command', 'missing'), [('doctor', ['mmengine', 'torch']), ('quantize', ['onnx'])]
-)
-def test_a_command_without_a_package_says_what_to_install(command, missing):
+def test_a_command_without_a_package_says_what_to_install():
     code = (
-        f'import sys; sys.modules.update(dict.fromkeys({missing}))\n'
-        f'from mmeffvit.cli.main import main; main([{command!r}])'
+        "import sys; sys.modules.update(dict.fromkeys(['mmengine', 'torch']))\n"
+        "from mmeffvit.cli.main import main; main(['doctor'])"
     )
     result = run_python('-c', code)
     assert result.returncode == 2
-    assert f'`mmeffvit {command}` needs {missing[0]}, which is not installed' in result.stdout
+    assert '`mmeffvit doctor` needs mmengine, which is not installed' in result.stdout
     assert 'Traceback' not in result.stdout

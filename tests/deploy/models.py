@@ -14,11 +14,12 @@ from mmengine.config import Config
 from numpy.typing import NDArray
 from torch import nn
 
-from mmeffvit.deploy.compare import Error, compare, expect_model
+from mmeffvit.deploy.agreement import Measure
+from mmeffvit.deploy.compare import compare, expect_model
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.metadata import config_metadata
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from tests.configs.models import build, load
 from tests.models.parity import randomized
 
@@ -126,7 +127,7 @@ def balance(model: nn.Module) -> None:
 
 def errors_on(
     path: Path, model: nn.Module, batches: list[NDArray], sample: Any, device: str = 'cpu'
-) -> list[Error]:
+) -> list[Measure]:
     """The largest differences between an ONNX file and a model of mmdet or mmseg."""
     expect = partial(expect_model, model, sample=sample)
     return compare(open_onnx(path, device=device).run, expect, batches)

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mmeffvit.deploy.formats.ncnn.open import open_ncnn
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.runtime.predictor import paste_mask
-from mmeffvit.deploy.runtime.sessions import open_ncnn, open_onnx
+from mmeffvit.deploy.write import write
 from mmeffvit.utils.boxes import post_process
 from tests.conftest import ROOT
 from tests.deploy import models

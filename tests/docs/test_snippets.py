@@ -34,7 +34,7 @@ PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
 # pages whose blocks of Python run in other modules
 ELSEWHERE = {
     'add_a_backbone.md', 'finetune_detector.md', 'finetune_segmentor.md',
-    'coming-from-openmmlab.md', 'data.md', 'apps.md',
+    'coming-from-openmmlab.md', 'data.md',
 }  # fmt: skip
 TINY = dict(channels=(8, 8, 8, 16), depths=(1, 1, 1, 1))
 SIZE = (256, 320)  # of model.onnx, as a page resizes its picture
@@ -230,8 +230,8 @@ def write_program(model: nn.Module) -> None:
     if find_spec('executorch') is None:
         return
     from mmeffvit.deploy.formats.onnx.write import ExportOptions
-    from mmeffvit.deploy.formats.table import write
     from mmeffvit.deploy.graphs import make_graph
+    from mmeffvit.deploy.write import write
 
     write(make_graph(model), 'model.pte', ExportOptions(shape=(320, 320)))
 

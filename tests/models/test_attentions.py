@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from mmeffvit.deploy.compare import compare, expect_maps
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import export_backbone
 from mmeffvit.deploy.graphs.plain import BackboneGraph
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.models import (
     Backbone,
     EfficientFormerV2,

@@ -89,7 +89,15 @@ def config_metadata(
     if category_ids:
         described['category_ids'] = json.dumps(list(category_ids))
     if 'nms' in test_cfg:
-        described['iou_threshold'] = str(test_cfg['nms'].get('iou_threshold', 0.5))
+        nms = test_cfg['nms']
+        described['iou_threshold'] = str(nms.get('iou_threshold', 0.5))
+        described['class_agnostic'] = json.dumps(bool(nms.get('class_agnostic', False)))
+        if test_cfg.get('max_per_img', -1) > 0:
+            described['max_per_img'] = json.dumps(test_cfg['max_per_img'])
+    if (head := getattr(model, 'decode_head', None)) is not None:
+        described['align_corners'] = json.dumps(bool(head.align_corners))
+        if head.out_channels == 1:
+            described['label_threshold'] = json.dumps(head.threshold)
     described['classes'] = json.dumps(check_names(dataset_meta.get('classes') or (), 'the dataset'))
     palette = dataset_meta.get('palette')
     if isinstance(palette, list | tuple):  # not the name of one

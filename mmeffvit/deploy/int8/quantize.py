@@ -3,42 +3,32 @@
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from numpy.typing import NDArray
 
 from mmeffvit.data.files import find_images
-from mmeffvit.deploy.agreement import METRIC, OBJECTS, agreement
-from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer
-from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
-from mmeffvit.deploy.formats.openvino import quantize as openvino
-from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
-from mmeffvit.deploy.formats.openvino.write import convert_onnx
+from mmeffvit.deploy.agreement import Measure, Outputs, agreement
+from mmeffvit.deploy.formats.base import Format
+from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
+from mmeffvit.deploy.runtime.last_steps import last_steps
 from mmeffvit.deploy.runtime.metadata import parse_metadata
 from mmeffvit.deploy.runtime.resizing import check_size, reader_of
-from mmeffvit.deploy.runtime.sessions import open_model, readable
+from mmeffvit.deploy.runtime.sessions import Session, readable
 from mmeffvit.errors import UserError
-from mmeffvit.utils.boxes import post_process
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.messages import step
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import align, counted
 
-from .trials import Attempt, Trial, agrees, choose, milliseconds
+from .trials import Attempt, Trial, choose, milliseconds
 
 HELD_OUT = 32  # maximum number of images for the comparison
 NOTE = 'quantization'  # key of the metadata
-# files that can be made of a file
-TARGETS = {'.onnx': ('.onnx', '.xml'), '.tflite': ('.tflite',)}
-QUANTIZERS = {'.onnx': OnnxQuantizer, '.xml': OpenVINOQuantizer, '.tflite': LiteRTQuantizer}
-
-Quantizer = OnnxQuantizer | OpenVINOQuantizer | LiteRTQuantizer
-Q = TypeVar('Q', bound=Quantizer)
-Compare = Callable[[Attempt], tuple[dict[str, float], tuple[float, float]]]
+Compare = Callable[[Attempt], tuple[list[Measure], tuple[float, float]]]
 
 
 @dataclass(frozen=True)
@@ -68,12 +58,28 @@ class Quantization:
             ('calibrated on', counted(self.calibrated, 'image')),
             ('compared on', f'{counted(self.held_out, "image")} held out'),
             ('int8 layers', f'{attempt.quantized}, {len(attempt.excluded)} kept in float'),
-            *((name, f'{value:.4g}') for name, value in self.chosen.measures.items()),
+            *((each.name, f'{each.value:.4g}') for each in self.chosen.measures),
             ('size', f'{self.sizes[0] / 1e6:.1f} -> {self.sizes[1] / 1e6:.1f} MB'),
             ('time, one thread', f'{old:.1f} -> {new:.1f} ms (x {self.chosen.speed:.2f})'),
-            ('written', f'{self.out}, for {self.chosen.runtime}'),
+            ('written', f'{self.out}, for {self.chosen.kind.runtime}'),
         ]
         return '\n'.join(align(rows, numbers=False))
+
+
+@dataclass(frozen=True)
+class Images(Sequence[NDArray]):
+    """Images that are read when they are used, since hundreds of them take gigabytes."""
+
+    paths: Sequence[Path]
+    read: Callable[[Path], NDArray]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Images(self.paths[index], self.read)
+        return self.read(self.paths[index])
 
 
 def quantize(
@@ -87,8 +93,6 @@ def quantize(
     size: tuple[int, int] | None = None,
     min_agreement: float | None = None,
     allow_slower: bool = False,
-    finetune: int = 0,
-    metric: Callable[[Path], float] | None = None,
 ) -> Quantization:
     """Quantize an ONNX file to int8, and write it if it agrees with the float file and is faster.
 
@@ -102,13 +106,10 @@ def quantize(
             'none' keeps none; otherwise names of layers to keep in float.
         score_thr: Objects of the float file with a lower score are not compared.
         size: Height and width of the images; by default the file's.
-        min_agreement: Minimum agreement, by default :data:`.trials.MINIMA`: the fraction of
-            matched objects or of equal pixels, or decibels of each map.
+        min_agreement: Minimum agreement, by default that of
+            :data:`mmeffvit.deploy.agreement.MINIMA`: the fraction of matched objects or of equal
+            pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.
-        finetune: Steps of quantization-aware fine-tuning on the calibration images, with the float
-            file as teacher and all layers in int8; only for ONNX files. The calibrated model is
-            kept if it agrees better on the held-out images, or if its metric is higher.
-        metric: Measures a file on labeled images, in percent; ``out`` then needs a suffix.
 
     Raises:
         UserError: If an argument or the file is invalid, there are too few images, no layer can be
@@ -118,145 +119,103 @@ def quantize(
     if not 0 <= score_thr <= 1:
         raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
     check_size(size, '--shape')
-    check_finetune(finetune, model, exclude)
-    out, suffixes = targets(model, Path(out))
+    out, kinds = targets(model, Path(out))
     reference = open_model(model)
     paths = find_images(folder) if isinstance(folder, str | os.PathLike) else list(folder)
     calibration, held_out = divide(paths, samples)
     read = reader_of(reference.shape, reference.metadata, size)
-    images = [read(path) for path in held_out]
-    finish = partial(with_objects, metadata=reference.metadata)
-    expected = [finish(reference.run(image), score_thr=score_thr) for image in images]
-    inputs = [read(path) for path in calibration]
-    single = open_model(model, threads=1)
+    images, inputs = Images(held_out, read), Images(calibration, read)
+    metadata = parse_metadata(reference.metadata)
 
-    def compare(attempt: Attempt) -> tuple[dict[str, float], tuple[float, float]]:
-        session = attempt.open(0)
+    def run(session: Session, score_thr: float) -> list[Outputs]:
+        known = replace(metadata, score_threshold=score_thr)
+        return [last_steps(session.run(each), known, each.shape[2:]) for each in images]
+
+    expected = run(reference, score_thr)
+    given = reference.metadata
+    del reference  # its memory
+
+    def compare(attempt: Attempt) -> tuple[list[Measure], tuple[float, float]]:
         # an object whose score only drops below the threshold is not lost
-        found = [finish(session.run(image), score_thr=score_thr / 2) for image in images]
-        times = milliseconds([single, attempt.open(1)], images[0])
-        measures = agreement(expected, found, score_thr)
-        if metric is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, 'model').with_suffix(suffixes[0])
-                attempt.save(path, reference.metadata)
-                measures[METRIC] = metric(path)
-        return measures, times
+        found = run(attempt.open(0), score_thr / 2)
+        times = milliseconds([open_model(model, threads=1), attempt.open(1)], images[0])
+        return agreement(expected, found, score_thr, min_agreement), times
 
-    if finetune:
-        trials = finetuned_trials(suffixes, model, inputs, finetune, compare)
-    else:
-        trials = first_agreeing(suffixes, model, inputs, exclude, compare, min_agreement)
-    chosen = choose(model, trials, min_agreement, allow_slower=allow_slower)
-    target = out.with_suffix(chosen.suffix)
+    trials = first_agreeing(kinds, model, inputs, exclude, compare)
+    chosen = choose(model, trials, allow_slower=allow_slower)
+    target = out.with_suffix(chosen.kind.suffix)
     note = note_of(chosen, trials, len(inputs), len(images))
     with atomic_output(target) as path:
-        chosen.attempt.save(path, {**reference.metadata, NOTE: json.dumps(note)})
+        chosen.attempt.save(path, {**given, NOTE: json.dumps(note)})
         size_of_files = sum(item.stat().st_size for item in path.parent.iterdir())
     sizes = (model.stat().st_size, size_of_files)
     return Quantization(target, len(inputs), len(images), chosen, tuple(trials), sizes)
 
 
-def check_finetune(steps: int, model: Path, exclude: Sequence[str]) -> None:
-    """Check the options of fine-tuning.
-
-    Raises:
-        UserError: If the number of steps is negative, or the file or other options do not fit.
-    """
-    if steps < 0:
-        raise UserError(f'--finetune is {steps}; give the number of steps, such as 300')
-    if steps and model.suffix != '.onnx':
-        raise UserError(f'--finetune trains .onnx files, not {str(model)!r}')
-    if steps and list(exclude) not in (['auto'], ['none']):
-        raise UserError(
-            f'--exclude {" ".join(exclude)} keeps layers in float, --finetune none; give one'
-        )
-
-
-def targets(model: Path, out: Path) -> tuple[Path, tuple[str, ...]]:
-    """The checked output, and the suffixes of the files to choose from.
+def targets(model: Path, out: Path) -> tuple[Path, list[Format]]:
+    """The checked output, and the formats to choose from.
 
     Raises:
         UserError: If the model has another suffix, or the output cannot be written.
     """
-    if model.suffix not in TARGETS:
-        raise UserError(f'{str(model)!r} must end in {" or ".join(TARGETS)}')
-    choices = TARGETS[model.suffix]
+    kinds = [kind for kind in BY_SUFFIX.values() if kind.int8_source == model.suffix]
+    if not kinds:
+        sources = dict.fromkeys(kind.int8_source for kind in BY_SUFFIX.values() if kind.int8_source)
+        raise UserError(f'{str(model)!r} must end in {" or ".join(sources)}')
+    choices = [kind.suffix for kind in kinds]
     out = check_output(out, *choices, *(('',) if len(choices) > 1 else ()))
-    suffixes = (out.suffix,) if out.suffix else choices
-    for suffix in suffixes:
-        path = check_output(out.with_suffix(suffix))
+    kinds = [kind for kind in kinds if out.suffix in ('', kind.suffix)]
+    for kind in kinds:
+        path = check_output(out.with_suffix(kind.suffix))
         if path.exists() and model.exists() and path.samefile(model):
             raise UserError(f'{str(path)!r} is the float file itself: choose another name')
-        check_companions(path, ('.bin',) if suffix == '.xml' else ())
-    return out, suffixes
+        check_companions(path, kind.companions)
+    return out, kinds
 
 
 def first_agreeing(
-    suffixes: Sequence[str],
+    kinds: Sequence[Format],
     model: Path,
     inputs: Sequence[NDArray],
     exclude: Sequence[str],
     compare: Compare,
-    minimum: float | None,
 ) -> list[Trial]:
-    """The trials of every suffix up to the first that agrees.
+    """The trials of every format up to the first that agrees.
 
     Raises:
-        UserError: If the last suffix has none, and no other has one.
+        UserError: If the last format has none, and no other has one.
     """
     trials: list[Trial] = []
-    for suffix in suffixes:
+    for kind in kinds:
         try:
-            for attempt in attempts(open_quantizer(QUANTIZERS[suffix], model, inputs), exclude):
-                trials.append(Trial(suffix, attempt, *compare(attempt)))
+            for attempt in attempts(open_quantizer(kind, model, inputs), exclude):
+                trials.append(Trial(kind, attempt, *compare(attempt)))
                 step(str(trials[-1]))
-                if agrees(trials[-1].measures, minimum):
+                if trials[-1].agrees:
                     break
         except UserError as error:
-            if suffix == suffixes[-1] and not trials:
+            if kind is kinds[-1] and not trials:
                 raise
             step(str(error))
     return trials
 
 
-def finetuned_trials(
-    suffixes: Sequence[str], model: Path, inputs: Sequence[NDArray], steps: int, compare: Compare
-) -> list[Trial]:
-    """Two models per suffix with all layers in int8: calibrated, and then fine-tuned."""
-    quantizer = open_quantizer(OnnxQuantizer, model, inputs)
-
-    def tried(suffix: str, constants: Mapping[str, NDArray], words: str) -> Trial:
-        if suffix == '.onnx':
-            attempt = quantizer.attempt_of(quantizer.with_constants(constants), trained=words)
-        else:  # OpenVINO fuses a SiLU in float into the convolution before it
-            graph = convert_onnx(quantizer.with_constants(constants, silu=False))
-            words = f'asymmetric activations{words}'
-            attempt = openvino.attempt_of(graph, len(quantizer.nodes), words)
-        trial = Trial(suffix, attempt, *compare(attempt))
-        step(str(trial))
-        return trial
-
-    calibrated = [tried(suffix, {}, '') for suffix in suffixes]
-    constants = quantizer.finetuned(steps)
-    words = f', fine-tuned for {counted(steps, "step")}'
-    return calibrated + [tried(suffix, constants, words) for suffix in suffixes]
-
-
-def open_quantizer(kind: type[Q], model: Path, inputs: Sequence[NDArray]) -> Q:
+def open_quantizer(kind: Format, model: Path, inputs: Sequence[NDArray]) -> Any:
     """A quantizer of a file, calibrated on ``inputs``.
 
     Raises:
-        UserError: If the file is invalid or has nothing to quantize.
+        UserError: If the file is invalid or has nothing to quantize, or a package is missing.
     """
+    for package in kind.int8_packages:
+        require(package, f'An int8 {kind.suffix}')
     with readable(model):  # user errors of images pass through
-        quantizer = kind(model, inputs)
+        quantizer = kind.quantizer(model, inputs)
     if not quantizer.nodes:
         raise UserError(f'{model} has no convolution or matrix product with a weight to quantize')
     return quantizer
 
 
-def attempts(quantizer: Quantizer, exclude: Sequence[str]) -> Iterator[Attempt]:
+def attempts(quantizer: Any, exclude: Sequence[str]) -> Iterator[Attempt]:
     """Models to try, each made on first use.
 
     Raises:
@@ -275,17 +234,6 @@ def attempts(quantizer: Quantizer, exclude: Sequence[str]) -> Iterator[Attempt]:
     yield quantizer.attempt(names)
 
 
-def with_objects(
-    outputs: Mapping[str, NDArray], metadata: Mapping[str, str], score_thr: float
-) -> Mapping[str, NDArray]:
-    """Outputs of a detector after NMS, if its file has none; others are returned unchanged."""
-    if set(outputs) != {'boxes', 'scores'}:
-        return outputs
-    iou_threshold = parse_metadata(metadata).iou_threshold
-    found = post_process(outputs['boxes'][0], outputs['scores'][0], score_thr, iou_threshold)
-    return {name: value[None] for name, value in zip(OBJECTS, found, strict=True)}
-
-
 def note_of(
     chosen: Trial, trials: Sequence[Trial], calibrated: int, held_out: int
 ) -> dict[str, object]:
@@ -293,12 +241,12 @@ def note_of(
     return dict(
         calibrated=calibrated,
         held_out=held_out,
-        runtime=chosen.runtime,
+        runtime=chosen.kind.runtime,
         settings=chosen.attempt.settings,
         excluded=sorted(chosen.attempt.excluded),
         agreement={  # JSON has no NaN
-            name: round(value, 6) if math.isfinite(value) else None
-            for name, value in chosen.measures.items()
+            each.name: round(each.value, 6) if math.isfinite(each.value) else None
+            for each in chosen.measures
         },
         tried=[str(trial) for trial in trials],
     )

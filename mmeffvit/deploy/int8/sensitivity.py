@@ -63,7 +63,7 @@ def exclusions(groups: Sequence[Group]) -> Iterator[list[str]]:
 
 def last_layers(
     operators: Iterable[tuple[Sequence[str], Collection[str], str, bool]],
-) -> tuple[list[str], set[str], list[str]]:
+) -> tuple[list[str], set[str]]:
     """The layers with weights that no other follows, where noise is measured.
 
     Everything after a selection of objects is excluded, since a reordering would look like noise.
@@ -72,26 +72,23 @@ def last_layers(
         operators: Outputs, inputs, kind and whether it is a layer, in topological order.
 
     Returns:
-        The first output of every such layer, all outputs after a selection, and the first output of
-        every layer that feeds a selection or what follows it.
+        The first output of every such layer, and all outputs after a selection.
     """
     selected: set[str] = set()
     nearest: dict[str, set[str]] = {}  # by output, the last layers that it depends on
     ends: dict[str, None] = {}
-    taken: dict[str, None] = {}
     for outputs, inputs, kind, is_layer in operators:
-        sources = set().union(*(nearest.get(name, set()) for name in inputs))
         if kind in SELECTING or selected.intersection(inputs):
             selected.update(outputs)
-            taken.update(dict.fromkeys(sorted(sources)))
             continue
+        sources = set().union(*(nearest.get(name, set()) for name in inputs))
         if is_layer:
             for name in sources:
                 ends.pop(name, None)
             ends[outputs[0]] = None
             sources = {outputs[0]}
         nearest.update(dict.fromkeys(outputs, sources))
-    return list(ends), selected, list(taken)
+    return list(ends), selected
 
 
 def mean_noise(

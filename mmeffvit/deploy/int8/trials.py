@@ -9,21 +9,15 @@ from pathlib import Path
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.agreement import METRIC, DisagreementError, fidelity
-from mmeffvit.deploy.runtime.sessions import RUNTIMES, Session
+from mmeffvit.deploy.agreement import DisagreementError, Measure, fidelity, worst
+from mmeffvit.deploy.formats.base import Format
+from mmeffvit.deploy.runtime.sessions import Session
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.text import counted, listed
 
 ROUNDS = 10  # of the timing
 TICK = 0.02  # minimum CPU seconds of a round: some kernels count in steps of 4 to 10 ms
-# lowest agreement of a file that is written, by measure
-MINIMA = {
-    'matched objects': 0.9,
-    'mean IoU of the masks': 0.8,
-    'pixel agreement': 0.95,
-    'signal-to-noise ratio, dB': 15.0,
-}
 
 
 @dataclass(frozen=True)
@@ -50,20 +44,20 @@ class Trial:
     """An attempt compared with the float file.
 
     Args:
-        suffix: Suffix of the file.
+        kind: The format of the file.
         attempt: The model.
         measures: Its agreement.
         milliseconds: Median time per image on one thread, of the float file and of this model.
     """
 
-    suffix: str
+    kind: Format
     attempt: Attempt
-    measures: dict[str, float]
+    measures: list[Measure]
     milliseconds: tuple[float, float]
 
     @property
-    def runtime(self) -> str:
-        return RUNTIMES[self.suffix]
+    def agrees(self) -> bool:
+        return all(each.agrees for each in self.measures)
 
     @property
     def speed(self) -> float:
@@ -77,61 +71,38 @@ class Trial:
             if excluded
             else ''
         )
-        measures = worst(self.measures)
-        measures |= {METRIC: self.measures[METRIC]} if METRIC in self.measures else {}
-        shown = ', '.join(f'{name} {value:.4g}' for name, value in measures.items())
-        return f'{self.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
+        shown = ', '.join(f'{each.kind} {each.value:.4g}' for each in worst(self.measures))
+        return (
+            f'{self.kind.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
+        )
 
 
-def worst(measures: Mapping[str, float]) -> dict[str, float]:
-    """The lowest values of the measures that :data:`MINIMA` limits."""
-    return {
-        kind: min(value for name, value in measures.items() if name.endswith(kind))
-        for kind in MINIMA
-        if any(name.endswith(kind) for name in measures)
-    }
-
-
-def minima(minimum: float | None) -> dict[str, float]:
-    """The limits of the measures: the same for all if given, else :data:`MINIMA`."""
-    return {kind: limit if minimum is None else minimum for kind, limit in MINIMA.items()}
-
-
-def agrees(measures: Mapping[str, float], minimum: float | None) -> bool:
-    """Whether a model agrees with the float file; without any object to compare, it does not."""
-    limits = minima(minimum)
-    if 'objects' in measures:
-        unmatched = math.ceil((1 - limits['matched objects']) * measures['objects'])
-        if measures['new objects'] > unmatched:
-            return False
-    return all(value >= limits[kind] for kind, value in worst(measures).items())
-
-
-def choose(
-    model: Path, trials: Sequence[Trial], minimum: float | None, *, allow_slower: bool
-) -> Trial:
+def choose(model: Path, trials: Sequence[Trial], *, allow_slower: bool) -> Trial:
     """The fastest of the models that agree, after the most faithful one of each runtime is taken.
 
     Raises:
         UserError: If none agrees, or none is faster than the float file.
     """
-    agreeing = [trial for trial in trials if agrees(trial.measures, minimum)]
+    agreeing = [trial for trial in trials if trial.agrees]
     tried = '; '.join(map(str, trials))
-    if trials[0].measures.get('objects') == 0:
+    if any(each.kind == 'objects' and not each.value for each in trials[0].measures):
         raise UserError(
             'the float file finds no object in the held-out images, so that nothing can be '
             'compared; lower --score-thr, or give other images'
         )
     if not agreeing:
-        limits = minima(minimum)
-        needed = ', '.join(f'{kind} {limits[kind]:g}' for kind in worst(trials[0].measures))
+        needed = ', '.join(
+            f'{each.kind} {each.minimum:g}'
+            for each in worst(trials[0].measures)
+            if math.isfinite(each.minimum)
+        )
         raise DisagreementError(
             f'no int8 file of {model} agrees with it ({needed} needed; {tried}); give more images '
             'similar to those at inference, keep more layers in float with --exclude, or lower '
             '--min-agreement'
         )
     by_fidelity = sorted(agreeing, key=lambda trial: fidelity(trial.measures))
-    faithful = {trial.suffix: trial for trial in by_fidelity}  # the last of each suffix
+    faithful = {trial.kind: trial for trial in by_fidelity}  # the last of each format
     best = max(faithful.values(), key=lambda trial: trial.speed)
     if best.speed < 1 and not allow_slower:
         cause = '' if has_int8_dot_product() else ', whose CPU has no int8 dot product'

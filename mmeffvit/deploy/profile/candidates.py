@@ -10,17 +10,16 @@ import numpy as np
 import torch
 
 from mmeffvit.deploy import compare
-from mmeffvit.deploy.agreement import DisagreementError
+from mmeffvit.deploy.agreement import DisagreementError, Measure, worst
 from mmeffvit.deploy.compare import Expect, Images, Run, Steps
 from mmeffvit.deploy.export import Source, ToolOptions
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.openvino.write import to_openvino
-from mmeffvit.deploy.formats.table import FORMATS, finish, noise_image
+from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
-from mmeffvit.deploy.int8.trials import worst
 from mmeffvit.deploy.runtime.resizing import fixed_size, reader_of
-from mmeffvit.deploy.runtime.sessions import RUNTIMES, open_model
+from mmeffvit.deploy.write import finish, noise_image
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
@@ -28,11 +27,6 @@ from mmeffvit.utils.text import reason
 from .pytorch import open_saved
 from .worker import PYTORCH
 
-INT8 = {  # by suffix: the float file, and what quantizing it needs
-    '.onnx': ('.onnx', ('onnx', 'onnxruntime')),
-    '.xml': ('.onnx', ('openvino', 'nncf')),
-    '.tflite': ('.tflite', ('ai_edge_litert', 'ai_edge_quantizer')),
-}
 STORED = (
     'the weights are stored as float16, in half the space, but computed in float32 on this CPU: '
     'as fast as float32'
@@ -69,9 +63,9 @@ class Candidate:
             return open_saved(self.path, self.device, half=self.half).run
         return open_model(self.path, half=self.half, device=self.device).run
 
-    def described(self, errors: Sequence[compare.Error]) -> 'Candidate':
+    def described(self, errors: Sequence[Measure]) -> 'Candidate':
         """The candidate with its errors, and the one that is closest to its limit in words."""
-        largest = max(errors, key=lambda error: error.value / max(error.limit, 1e-12))
+        largest = min(errors, key=lambda error: error.margin)
         measures = {error.name: error.value for error in errors}
         return replace(self, measures=measures, reason=str(largest))
 
@@ -115,14 +109,14 @@ def file_in(folder: Path, suffix: str, precision: str) -> Candidate:
     """A file in a folder of its own."""
     out = folder / f'{suffix[1:]}_{precision}' / f'model{suffix}'
     out.parent.mkdir(exist_ok=True)
-    return Candidate(RUNTIMES[suffix], precision, out)
+    return Candidate(BY_SUFFIX[suffix].runtime, precision, out)
 
 
 def float_files(
     source: Source, options: ExportOptions, folder: Path, suffix: str
 ) -> Iterator[Candidate]:
     """Files of a model in float32 and, if the format has it, in float16."""
-    kind = FORMATS[suffix]
+    kind = BY_SUFFIX[suffix]
 
     def make(file: Candidate) -> Candidate:
         written = source.write(file.path, options, half=file.half)
@@ -134,7 +128,7 @@ def float_files(
             return file.compared(source.expect, written.batches)
         return file.described(written.errors)
 
-    for precision in ('float32', 'float16') if kind.half else ('float32',):
+    for precision in ('float32', 'float16') if kind.has_half else ('float32',):
         yield attempt(file_in(folder, suffix, precision), make, kind.packages)
 
 
@@ -146,7 +140,8 @@ def int8_file(
     It is calibrated and compared on a folder of ``images``; for ``options`` see
     :func:`mmeffvit.deploy.int8.quantize.quantize`.
     """
-    base, packages = INT8[suffix]
+    kind = BY_SUFFIX[suffix]
+    base = kind.int8_source
     file = file_in(folder, suffix, 'int8')
     absent = partial(replace, file, state='not measured')
     if images is None:
@@ -157,13 +152,13 @@ def int8_file(
             why = f'it is made from a {base} in float32 that agrees, and there is none'
             return absent(reason=why)
         done = quantize(floats[base].path, images, file.path, allow_slower=True, **options)
-        measures = done.chosen.measures
-        lowest = ', '.join(f'{name} {value:.3g}' for name, value in worst(measures).items())
+        measures = {each.name: each.value for each in done.chosen.measures}
+        lowest = ', '.join(f'{each.kind} {each.value:.3g}' for each in worst(done.chosen.measures))
         steps = floats[base].last_steps
         agreement = f'{lowest}, compared with float32'
         return replace(file, reason=agreement, measures=measures, last_steps=steps)
 
-    return attempt(file, make, packages)
+    return attempt(file, make, kind.int8_packages)
 
 
 def gpu_files(
@@ -194,8 +189,8 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
     Raises:
         UserError: If it cannot be read or run, or has no fixed size and none is given.
     """
-    if path.suffix not in RUNTIMES:
-        raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(RUNTIMES)}')
+    if path.suffix not in OPENED:
+        raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(OPENED)}')
     session = open_model(path)
     count, fixed = session.shape[0], fixed_size(session.shape)
     if options.shape and fixed and options.shape != fixed:
@@ -223,9 +218,9 @@ def exported_files(
 
     if suffix == path.suffix:
         precision = 'int8' if is_int8 else 'float32'
-        yield Candidate(RUNTIMES[suffix], precision, path, reason='the file itself')
+        yield Candidate(BY_SUFFIX[suffix].runtime, precision, path, reason='the file itself')
     elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
         for precision in ('float32', 'float16'):
             yield attempt(file_in(folder, suffix, precision), make, ('openvino',))
     else:
-        yield Candidate(RUNTIMES[suffix], 'float32', state='not measured', reason=OTHERS)
+        yield Candidate(BY_SUFFIX[suffix].runtime, 'float32', state='not measured', reason=OTHERS)

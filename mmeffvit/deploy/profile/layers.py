@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.formats.openvino.write import compile_openvino, read_openvino
-from mmeffvit.deploy.runtime.sessions import RUNTIMES
+from mmeffvit.deploy.formats.openvino.open import compile_openvino
+from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.utils.onnx import open_session, run_session
 from mmeffvit.utils.optional import require
 
 WARM_UP = 2  # runs that are not counted
-PROFILED = ('.onnx', '.xml')
 Run = dict[tuple[str, str], float]  # seconds by name and kind of operator
 
 
@@ -73,7 +72,7 @@ def time_layers(path: Path, images: NDArray, threads: int, seconds: float) -> La
     whole, runs = measure(path, images, threads, seconds)
     names = dict.fromkeys(key for run in runs for key in run)
     layers = [Layer(*name, statistics.median(run.get(name, 0.0) for run in runs)) for name in names]
-    return LayerTimes(RUNTIMES[path.suffix], threads, layers, statistics.median(whole))
+    return LayerTimes(BY_SUFFIX[path.suffix].runtime, threads, layers, statistics.median(whole))
 
 
 def onnx_runs(
@@ -109,7 +108,7 @@ def openvino_runs(
     path: Path, images: NDArray, threads: int, seconds: float
 ) -> tuple[list[float], list[Run]]:
     """Seconds of whole runs in OpenVINO, and of their layers."""
-    compiled = compile_openvino(read_openvino(path), threads, timed=True)
+    compiled = compile_openvino(str(path), threads, timed=True)
     request = compiled.create_infer_request()
     runs: list[Run] = []
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any
 
+from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import align, counted, shortened
 
@@ -15,10 +16,6 @@ from .worker import PYTORCH
 MIB = 2**20
 LISTED = 5  # layers and kinds of operators in the tables; --json has all
 LONGEST = 60  # characters of a layer's name
-HINTS = {  # settings for computation in float16
-    'OpenVINO': "compile it with {'INFERENCE_PRECISION_HINT': 'f16'}",
-    'ncnn': 'set opt.use_fp16_packed, use_fp16_storage and use_fp16_arithmetic',
-}
 UNITS = {'wall': 'wall clock', 'processor': 'CPU time'}
 HEADING = [
     'runtime', 'precision', 'threads', 'ms', '10 % to 90 %', 'images/s', 'ms of last steps',
@@ -108,7 +105,8 @@ class Profile:
         if self.best.candidate.device != 'cpu':
             lines.append(f'(with copies of the image to {self.gpu} and of the outputs back)')
         elif self.best.candidate.half:
-            lines.append(f'(float16: {HINTS[self.best.candidate.runtime]})')
+            kind = BY_SUFFIX[self.best.candidate.path.suffix]
+            lines.append(f'(float16: {kind.half_setting})')
         return '\n'.join([*lines, '', *self.layer_lines()])
 
     def layer_lines(self) -> list[str]:

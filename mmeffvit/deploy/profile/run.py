@@ -13,9 +13,8 @@ import torch
 from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
 from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import FORMATS
+from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
 from mmeffvit.deploy.graphs.base import Graph
-from mmeffvit.deploy.runtime.sessions import RUNTIMES, open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
@@ -23,7 +22,6 @@ from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
 
 from .candidates import (
-    INT8,
     Candidate,
     check_exported,
     exported_files,
@@ -31,7 +29,7 @@ from .candidates import (
     gpu_files,
     int8_file,
 )
-from .layers import PROFILED, Layer, LayerTimes, timed
+from .layers import Layer, LayerTimes, timed
 from .pytorch import find_gpu, gpu_name
 from .report import Measured, Profile
 from .rounds import time_in_rounds, working
@@ -54,7 +52,7 @@ class ProfileOptions:
 
     images: Path | None = None
     score_thr: float = 0.3
-    formats: Sequence[str] = tuple(RUNTIMES)
+    formats: Sequence[str] = OPENED
     threads: Sequence[int] = field(default_factory=lambda: thread_counts(num_cores()))
     seconds: float = 1.0
     clock: str = 'wall'
@@ -71,11 +69,11 @@ class ProfileOptions:
 
     def check(self) -> None:
         """Raise UserError if a value is invalid."""
-        unknown = ' '.join(each for each in self.formats if each not in RUNTIMES)
+        unknown = ' '.join(each for each in self.formats if each not in OPENED)
         threads = ' '.join(map(str, self.threads))
         faults = (
             (unknown or not self.formats,
-             f'--formats is {unknown}; choose from {" ".join(RUNTIMES)}'),
+             f'--formats is {unknown}; choose from {" ".join(OPENED)}'),
             (min(self.threads, default=0) < 1, f'--threads is {threads}; it must be at least 1'),
             (self.clock not in CLOCKS,
              f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}'),
@@ -177,7 +175,7 @@ def make_files(
     options: ProfileOptions,
     *,
     graph: Graph | None = None,
-    bases: Sequence[str] = tuple(RUNTIMES),
+    bases: Sequence[str] = OPENED,
 ) -> list[Candidate]:
     """Files of every format, in all precisions, and which of them a GPU runs.
 
@@ -194,10 +192,9 @@ def make_files(
     formats = options.formats if options.on_cpu else ('.onnx',)
     int8 = dict(score_thr=options.score_thr, size=tuple(images.shape[2:]))
     # NNCF forks, so it runs before LiteRT's converter, which starts threads
-    for suffix in (each for each in RUNTIMES if each in formats):
+    for suffix in (each for each in OPENED if each in formats):
         add(floats(suffix))
-        base, _ = INT8.get(suffix, (None, ()))
-        if options.on_cpu and base in bases:
+        if options.on_cpu and BY_SUFFIX[suffix].int8_source in bases:
             add([int8_file(suffix, float32_files(files), options.images, folder, **int8)])
     if options.gpu:
         add(gpu_files(options.gpu, float32_files(files), expect, images, graph, folder))
@@ -264,7 +261,7 @@ def last_steps(file: Candidate, images: Images, threads: int, options: ProfileOp
 def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
     """Layers of a float32 file on the CPU, in the fastest runtime if it has a profiler."""
     files = float32_files(each.candidate for each in measured)
-    known = [suffix for suffix in PROFILED if suffix in files]
+    known = [suffix for suffix in files if BY_SUFFIX[suffix].times_layers]
     if not known:
         return None
     best = measured[0]
@@ -291,7 +288,7 @@ def write_best(profile: Profile, out: Path) -> Path:
     """
     best = profile.best_file
     path = best.candidate.path
-    suffixes = (path.suffix, *FORMATS[path.suffix].companions)
+    suffixes = (path.suffix, *BY_SUFFIX[path.suffix].companions)
     if out.suffix and out.suffix != path.suffix:
         raise UserError(
             f'--write {out} ends in {out.suffix!r}, but the fastest that agrees is '

@@ -13,7 +13,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from mmeffvit.deploy.runtime.sessions import Session, open_model
+from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
+from mmeffvit.deploy.runtime.sessions import Session
 from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
@@ -26,10 +27,6 @@ CLOCKS: dict[str, Callable[[], float]] = {
     'processor': time.process_time,  # of all threads
 }
 PYTORCH = '.pt'  # of a model in PyTorch, which is saved for its process only
-MODULES = {  # of the runtimes, by suffix of a file
-    PYTORCH: 'torch', '.onnx': 'onnxruntime', '.xml': 'openvino', '.pte': 'executorch.runtime',
-    '.tflite': 'ai_edge_litert', '.param': 'ncnn',
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,9 @@ def answers(lines: TextIO) -> Iterator[dict[str, Any]]:
     """An answer to a job, when its file is loaded, then times and memory for lines of seconds."""
     values = json.loads(lines.readline())
     job = Job(**{**values, 'path': Path(values['path']), 'images': Path(values['images'])})
-    require(MODULES[job.path.suffix], 'Profiling')  # before its memory is measured
+    is_torch = job.path.suffix == PYTORCH
+    module = 'torch' if is_torch else BY_SUFFIX[job.path.suffix].module
+    require(module, 'Profiling')  # before its memory is measured
     images, before = np.load(job.images), resident_memory()
     if job.layers:
         yield dict(layers=time_layers(job.path, images, job.threads, job.layers))

@@ -21,6 +21,7 @@ from mmeffvit.utils.text import MAX_NAME
 MAX_SIDE = 2**15  # pixels of an input image: the limit of OpenCV's resize
 MAX_LENGTH = 2**24  # characters of an entry
 MAX_COLOR = 1e6
+MAX_OBJECTS = 10_000  # of an image
 TASKS = (
     'detection',
     'instance segmentation',
@@ -54,7 +55,13 @@ FIELDS = (
     Field('std', is_color, 'three numbers'),
     Field('pad_value', number_from(-MAX_COLOR, MAX_COLOR), 'a number'),
     Field('mask_threshold', number_from(0, 1), 'a number from 0 to 1'),
+    Field('score_threshold', number_from(0, 1), 'a number from 0 to 1'),
     Field('iou_threshold', number_from(0, 1), 'a number from 0 to 1'),
+    Field('max_per_img', integer_from(1, MAX_OBJECTS), f'an integer from 1 to {MAX_OBJECTS:,}'),
+    Field('class_agnostic', one_of(True, False), 'true or false'),
+    Field('label_threshold', number_from(0.01, 0.99), 'a number from 0.01 to 0.99'),
+    Field('align_corners', one_of(True, False), 'true or false'),
+    Field('size_divisor', integer_from(1, 2**10), 'an integer from 1 to 1,024'),
     Field('label_offset', integer_from(0, 1), '0 or 1'),
     Field('category_ids', list_of(integer_from(0, 2**53)), 'a list of integers from 0'),
     Field('resize', is_dict, 'an object'),  # see mmeffvit.deploy.graphs.metadata.resize_of
@@ -96,7 +103,13 @@ class Metadata:
         std: Standard deviation of the colors, in the same order.
         pad_value: Value of the padding after normalization.
         mask_threshold: Lowest probability of the pixels of an object.
+        score_threshold: Lowest score of an object.
         iou_threshold: IoU threshold of NMS.
+        max_per_img: Largest number of objects.
+        class_agnostic: Whether NMS ignores the classes.
+        label_threshold: Lowest probability of label 1, if there is one logit for two labels.
+        align_corners: Whether logits are resized with aligned corners.
+        size_divisor: Sides are padded to multiples of it inside the file.
         label_offset: 1 if 0 is no class in the label maps of the dataset, otherwise 0.
         category_ids: COCO category ids by label; empty if they are not known.
         resize: Settings of the resize, see :func:`mmeffvit.deploy.graphs.metadata.resize_of`.
@@ -110,7 +123,13 @@ class Metadata:
     std: Sequence[float] = (1, 1, 1)
     pad_value: float = 0
     mask_threshold: float = 0.5
+    score_threshold: float = 0.0
     iou_threshold: float = 0.5
+    max_per_img: int = 100
+    class_agnostic: bool = False
+    label_threshold: float = 0.5
+    align_corners: bool = False
+    size_divisor: int = 1
     label_offset: int = 0
     category_ids: Sequence[int] = ()
     resize: Mapping[str, Any] = field(default_factory=dict)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import OBJECTS
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import CocoIds
 from mmeffvit.inference.drawing import make_palette
@@ -17,9 +18,10 @@ from mmeffvit.inference.results import ClassScores, Detections, LabelMap, Result
 from mmeffvit.utils.images import Unreadable, read_size
 from mmeffvit.utils.text import counted
 
+from .last_steps import last_steps
 from .metadata import parse_metadata
 from .resizing import Resized, fixed_size, read, resize, to_batch
-from .sessions import MAX_LABELS, check_labels, open_model
+from .sessions import MAX_LABELS, check_labels
 
 
 class ExportedPredictor(BasePredictor):
@@ -31,7 +33,8 @@ class ExportedPredictor(BasePredictor):
     torch nor mmengine.
 
     Args:
-        path: An ONNX file, run by ONNX Runtime, or an ``.xml`` of OpenVINO.
+        path: A file for ONNX Runtime (``.onnx``), OpenVINO (``.xml``), LiteRT (``.tflite``) or ncnn
+            (``.param``).
         threads: Number of threads of the runtime; None for its default.
         device: 'cpu', or for ONNX a GPU as 'cuda' or 'cuda:N', with onnxruntime-gpu.
 
@@ -51,13 +54,13 @@ class ExportedPredictor(BasePredictor):
         self.metadata = parse_metadata(self.session.metadata)
         if 'resize' not in self.session.metadata or self.metadata.task == 'features':
             raise UserError(
-                f'{path} is for {self.metadata.task or "an unknown task"}; use a file written by '
-                '`mmeffvit export` without --backbone-only'
+                f'{path} is for {self.metadata.task or "an unknown task"}; use a file of a format '
+                'with metadata, written by `mmeffvit export` without --backbone-only'
             )
         outputs = set(self.session.outputs)
         self.is_classifier = self.metadata.task == 'classification'
-        self.is_detector = 'label_map' not in outputs and not self.is_classifier
-        if self.is_detector and not outputs >= set(OBJECTS):
+        self.is_detector = not outputs & {'label_map', 'logits'} and not self.is_classifier
+        if self.is_detector and not outputs >= set(OBJECTS[:2]):
             raise UserError(f'{path} returns {", ".join(self.session.outputs)}, neither objects '
                             'nor a label map')  # fmt: skip
         if self.is_classifier and outputs != {'scores'}:
@@ -97,7 +100,8 @@ class ExportedPredictor(BasePredictor):
         for start in range(0, len(batch), count):
             part = batch[start : start + count]
             images = [resized.image for resized in part]
-            outputs = self.session.run(to_batch([*images, *images[:1] * (count - len(part))]))
+            filled = to_batch([*images, *images[:1] * (count - len(part))])
+            outputs = last_steps(self.session.run(filled), self.metadata, filled.shape[2:])
             if self.is_classifier:
                 check_scores(outputs['scores'], count, len(self.classes))
             for i, resized in enumerate(part):

@@ -1,6 +1,6 @@
 """Evaluation of a checkpoint."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ from .user_errors import (
     run,
 )
 
+Step = Callable[[Mapping[str, Any]], list[Any]]  # from a batch to its data samples with results
+
 
 def evaluate(
     config_path: str,
@@ -38,6 +40,7 @@ def evaluate(
     show_dir: str | Path | None = None,
     out: str | Path | None = None,
     tta: bool = False,
+    step: Step | None = None,
 ) -> tuple[Runner, dict[str, float]]:
     """Evaluate a checkpoint as specified by a config of mmdet, mmseg or mmpretrain.
 
@@ -50,6 +53,7 @@ def evaluate(
         show_dir: Folder for drawn predictions.
         out: File for the predictions, ``.pkl``.
         tta: Test-time augmentation with the horizontal flip.
+        step: Replaces the test step of the model, whose weights are not loaded then.
 
     Returns:
         The runner, with the checkpoint in its model, and the metrics by name.
@@ -61,7 +65,9 @@ def evaluate(
     """
     if out is not None:
         check_output(out, '.pkl', '.pickle')
-    runner, config = open_test(config_path, checkpoint, options, show_dir=show_dir, tta=tta)
+    runner, config = open_test(
+        config_path, checkpoint, options, show_dir=show_dir, tta=tta, step=step
+    )
     if out is not None:
         runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
     for hook in options.hooks:
@@ -80,6 +86,7 @@ def open_test(
     show_dir: str | Path | None = None,
     tta: bool = False,
     max_images: int | None = None,
+    step: Step | None = None,
 ) -> tuple[Runner, Config]:
     """Check and prepare a test: the runner, with the weights in its model, and the config.
 
@@ -92,7 +99,7 @@ def open_test(
     if show_dir:
         own_drawings(check_output(show_dir, folder=True))
     check_data(config, ('test',))
-    weights = source.open_weights(checkpoint)
+    weights = source.open_weights(checkpoint) if step is None else None
     if show_dir:
         draw_predictions(config, show_dir)
     if tta:
@@ -111,7 +118,10 @@ def open_test(
             restrict_annotations(runner.test_loop.evaluator, dataset)
     model = unwrap(runner.model)
     check_classes(model, dataset, 'test')
-    load_checked(model, weights, dataset)
+    if step is None:
+        load_checked(model, weights, dataset)
+    else:
+        model.test_step = step
     return runner, config
 
 

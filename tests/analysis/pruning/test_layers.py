@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.analysis.pruning.scores import best_units, random_scores, uvc_scores
 from mmeffvit.deploy import fuse
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import export_backbone
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.models import DeiTMobiAtt, EfficientFormerV2MobiAtt, PVTv2MobiAtt
 from mmeffvit.models.deit import backbone as deit
 from mmeffvit.models.efficientformerv2 import backbone as efficientformerv2

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import nn
 
+from mmeffvit.deploy import write as formats
 from mmeffvit.deploy.compare import HALF, Limits, expect_maps
 from mmeffvit.deploy.export import ToolOptions, check_options, export_model
-from mmeffvit.deploy.formats import table as formats
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import FORMATS, write
+from mmeffvit.deploy.formats.table import BY_SUFFIX
+from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
 from tests.conftest import run_command
 from tests.deploy import models, tiny
@@ -78,7 +79,7 @@ def changed_copy(backbone: nn.Module) -> nn.Module:
     return other.eval()
 
 
-@pytest.mark.parametrize('ending', sampled(FORMATS, ['.onnx']))
+@pytest.mark.parametrize('ending', sampled(BY_SUFFIX, ['.onnx']))
 def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(ending, tmp_path):
     pytest.importorskip(PACKAGES[ending])
     graph, original = tiny.graph(), tiny.build(tiny.SWIFTFORMER).eval()
@@ -167,7 +168,7 @@ def test_a_wrong_argument_is_named_before_the_model_is_built(name, options, comp
         check_options(Path(name), ToolOptions(**options))
 
 
-@pytest.mark.parametrize('ending', FORMATS)
+@pytest.mark.parametrize('ending', BY_SUFFIX)
 def test_a_missing_package_is_reported_with_a_fix(monkeypatch, ending):
     package = PACKAGES[ending]
     for name in [n for n in sys.modules if n.partition('.')[0] == package]:

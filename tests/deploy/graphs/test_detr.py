@@ -9,6 +9,7 @@ from mmcv.ops import MultiScaleDeformableAttention
 from mmdet.structures import DetDataSample
 from torch import nn
 
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import all_nodes
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.deformable_attention import (
@@ -17,7 +18,6 @@ from mmeffvit.deploy.graphs.deformable_attention import (
     sample_levels,
 )
 from mmeffvit.deploy.graphs.detr import positional_encoding
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.errors import UserError
 from tests.configs.models import build, load
 from tests.deploy import models

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from mmeffvit.deploy.compare import compare_objects, expect_model
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import all_nodes
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.metadata import config_metadata
 from mmeffvit.deploy.graphs.two_stage import check, extract
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.errors import UserError
 from tests.configs.models import build, load
 from tests.deploy import models

@@ -1,6 +1,7 @@
 """Static int8 files and their reports."""
 
 import json
+import sys
 import time
 
 import cv2
@@ -9,6 +10,7 @@ import pytest
 
 from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import agreement, signal_to_noise
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
 from mmeffvit.deploy.formats.openvino.quantize import (
     OpenVINOQuantizer,
@@ -16,11 +18,12 @@ from mmeffvit.deploy.formats.openvino.quantize import (
     last_names,
     layers,
 )
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
-from mmeffvit.deploy.int8.trials import agrees, milliseconds
+from mmeffvit.deploy.int8.trials import milliseconds
 from mmeffvit.deploy.runtime.resizing import reader_of
-from mmeffvit.deploy.runtime.sessions import Session, open_model, open_onnx
+from mmeffvit.deploy.runtime.sessions import Session
 from mmeffvit.errors import UserError
 from tests.conftest import run_command_here
 from tests.deploy import tiny
@@ -137,11 +140,11 @@ def test_openvino_finds_the_part_that_suffers_from_int8(openvino_route):
 def test_without_a_suffix_the_faster_route_is_written(tmp_path, folder):
     pytest.importorskip('nncf')
     report = quantize(tiny.onnx_file(), folder, tmp_path / 'int8', **SHORT)
-    assert {trial.suffix for trial in report.trials} == {'.onnx', '.xml'}
-    agreeing = [trial for trial in report.trials if agrees(trial.measures, None)]
+    assert {trial.kind.suffix for trial in report.trials} == {'.onnx', '.xml'}
+    agreeing = [trial for trial in report.trials if trial.agrees]
     assert report.chosen == max(agreeing, key=lambda trial: trial.speed)
-    assert report.out == tmp_path / f'int8{report.chosen.suffix}'
-    names = ['int8.bin', 'int8.xml'] if report.chosen.suffix == '.xml' else ['int8.onnx']
+    assert report.out == tmp_path / f'int8{report.chosen.kind.suffix}'
+    names = ['int8.bin', 'int8.xml'] if report.chosen.kind.suffix == '.xml' else ['int8.onnx']
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
@@ -177,12 +180,12 @@ def test_a_file_that_does_not_agree_is_not_written(suffix, tmp_path, folder):
 def test_objects_count_only_if_masks_agree_and_there_are_any():
     one = objects(([0, 0, 10, 10], 0.9, 1)) | {'masks': np.ones((1, 1, 4, 4), np.float32)}
     other = one | {'masks': np.full((1, 1, 4, 4), 0.4, np.float32)}
-    assert agrees(agreement([one], [one]), None)
-    assert not agrees(agreement([one], [other]), None)
+    assert all(each.agrees for each in agreement([one], [one]))
+    assert not all(each.agrees for each in agreement([one], [other]))
     more = objects(([0, 0, 10, 10], 0.9, 1), ([50, 50, 60, 60], 0.9, 1), ([80, 80, 90, 90], 0.9, 1))
     plain = objects(([0, 0, 10, 10], 0.9, 1))
-    assert not agrees(agreement([plain], [more]), None)
-    assert not agrees(agreement([plain], [plain], score_thr=0.95), None)
+    assert not all(each.agrees for each in agreement([plain], [more]))
+    assert not all(each.agrees for each in agreement([plain], [plain], score_thr=0.95))
 
 
 def test_features_of_objects_and_coordinates_stay_in_float(openvino_route):
@@ -258,6 +261,12 @@ def test_a_file_that_is_not_a_model_is_reported(content, folder, tmp_path):
     assert '\n' not in str(caught.value)
 
 
+def test_a_missing_package_is_named(tmp_path, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'onnx', None)
+    with pytest.raises(UserError, match=r'An int8 \.onnx needs onnx, .*pip install .*\[onnx\]'):
+        quantize(tiny.onnx_file(), folder, tmp_path / 'out.onnx', **SHORT)
+
+
 def test_images_are_read_as_given_in_the_metadata(tmp_path):
     path = tmp_path / 'blue.png'
     cv2.imwrite(str(path), np.full((50, 50, 3), (200, 10, 0), np.uint8))  # BGR
@@ -295,7 +304,7 @@ def test_objects_are_matched_by_label_and_overlap():
         ([0, 0, 10, 10], 0.5, 0),  # another label
         ([0, 0, 10, 6], 0.2, 1),  # its score fell below the threshold
     )
-    measures = agreement([one], [other], score_thr=0.3)
+    measures = {each.name: each.value for each in agreement([one], [other], score_thr=0.3)}
     assert measures['objects'] == 2
     assert measures['matched objects'] == 1
     assert measures['new objects'] == 1
@@ -306,14 +315,18 @@ def test_objects_are_matched_by_label_and_overlap():
 def test_label_maps_agree_by_pixels_and_by_class():
     one, other = np.zeros((2, 1, 4, 4), np.int64)
     other[0, 0] = 1
-    measures = agreement([{'label_map': one}], [{'label_map': other}])
+    measures = {
+        each.name: each.value for each in agreement([{'label_map': one}], [{'label_map': other}])
+    }
     assert measures['pixel agreement'] == 0.75
     assert measures['mean IoU of the label maps'] == pytest.approx((12 / 16 + 0) / 2)
 
 
 def test_noise_of_a_tenth_of_the_values_is_20_decibels():
     values = np.ones((1, 1, 4, 4), np.float32)
-    measures = agreement([{'map': values}], [{'map': 1.1 * values}])
+    measures = {
+        each.name: each.value for each in agreement([{'map': values}], [{'map': 1.1 * values}])
+    }
     assert measures['map: lowest cosine similarity'] == pytest.approx(1)
     assert measures['map: signal-to-noise ratio, dB'] == pytest.approx(20, abs=1e-4)
 

@@ -9,13 +9,13 @@ import torch
 
 from mmeffvit.deploy.compare import expect_graph
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.profile import pytorch
 from mmeffvit.deploy.profile.candidates import Candidate, gpu_files
 from mmeffvit.deploy.profile.rounds import time_in_rounds
 from mmeffvit.deploy.profile.run import ProfileOptions, profile_file
 from mmeffvit.deploy.profile.worker import Job
-from mmeffvit.deploy.runtime.sessions import open_model
 from mmeffvit.errors import UserError
 from mmeffvit.utils import onnx
 from tests.deploy import models, tiny

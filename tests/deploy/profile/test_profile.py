@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from mmeffvit.deploy.agreement import signal_to_noise
+from mmeffvit.deploy.agreement import MINIMA, signal_to_noise
 from mmeffvit.deploy.compare import expect_graph, run_graph
 from mmeffvit.deploy.export import Source, ToolOptions
-from mmeffvit.deploy.formats import table as formats
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
-from mmeffvit.deploy.formats.table import FORMATS, noise_image
+from mmeffvit.deploy.formats.openvino.format import OpenVino
+from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.int8.trials import MINIMA
 from mmeffvit.deploy.profile import rounds, run
 from mmeffvit.deploy.profile.candidates import Candidate
 from mmeffvit.deploy.profile.layers import parse_trace
@@ -34,7 +33,7 @@ from mmeffvit.deploy.profile.run import (
     write_best,
 )
 from mmeffvit.deploy.profile.worker import Job
-from mmeffvit.deploy.runtime.sessions import open_model
+from mmeffvit.deploy.write import noise_image
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT, run_command_here
 from tests.deploy import models, tiny
@@ -141,7 +140,7 @@ def test_the_best_file_is_written_and_agrees(profiled, source, tmp_path):
     out = write_best(profiled, tmp_path / 'best')
     path = profiled.best.candidate.path
     assert out == tmp_path / f'best{path.suffix}'
-    names = sorted(f'best{suffix}' for suffix in (path.suffix, *FORMATS[path.suffix].companions))
+    names = sorted(f'best{suffix}' for suffix in (path.suffix, *BY_SUFFIX[path.suffix].companions))
     assert sorted(item.name for item in tmp_path.iterdir()) == names
     images = tiny.images().numpy()
     expected, found = run_graph(source.graph, images), open_model(out).run(images)
@@ -158,13 +157,12 @@ def test_a_file_that_disagrees_is_rejected_and_never_chosen(source, tmp_path, mo
     wrong = tiny.build(CONFIG)
     with torch.no_grad():
         next(wrong.parameters()).mul_(2.0)
-    write_part = formats.write_part
+    write = OpenVino.write
 
-    def write_wrong(graph, path, *arguments, **options):
-        written = type(graph)(wrong).eval() if path.suffix == '.xml' else graph
-        return write_part(written, path, *arguments, **options)
+    def write_wrong(kind, export, path):
+        return write(kind, replace(export, part=type(export.part)(wrong).eval()), path)
 
-    monkeypatch.setattr(formats, 'write_part', write_wrong)
+    monkeypatch.setattr(OpenVino, 'write', write_wrong)
     options = replace(FAST, formats=('.onnx', '.xml'))
     found = profile_source('tiny', source, SIZES, tmp_path, options)
     assert files(found) == {('ONNX Runtime', 'float32')}
@@ -237,7 +235,7 @@ def test_an_exported_file_is_profiled_drawn_and_its_fastest_form_written(onnx_fi
     picture = cv2.imread(str(out['picture.png']))
     assert picture.shape[1] == 1040
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
-    written = [path for path in out['best'].parent.glob('best.*') if path.suffix in FORMATS]
+    written = [path for path in out['best'].parent.glob('best.*') if path.suffix in BY_SUFFIX]
     images = tiny.images().numpy()
     expected, found = (open_model(path).run(images) for path in (onnx_file, *written))
     assert min(signal_to_noise([expected[k]], [found[k]]) for k in expected) > 40

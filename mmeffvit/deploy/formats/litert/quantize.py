@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.deploy.int8.trials import Attempt
-from mmeffvit.deploy.runtime.sessions import INPUT, open_litert, write_litert
+from mmeffvit.deploy.runtime.sessions import INPUT
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
+
+from .open import open_litert, save_litert
 
 PURPOSE = 'Quantizing for LiteRT'
 SIGNATURE = 'serving_default'
@@ -61,7 +63,7 @@ class LiteRTQuantizer:
             (),
             count,
             partial(open_litert, content),
-            lambda path, metadata: write_litert(path, content, metadata),
+            lambda path, metadata: save_litert(path, content, metadata),
         )
 
 

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.deploy.formats.fixed_size import fixed_module
-from mmeffvit.deploy.runtime.sessions import INPUT, write_litert
+from mmeffvit.deploy.runtime.sessions import INPUT
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
+
+from .open import save_litert
 
 MAX_RANK = 4  # axes of a tensor on a GPU delegate
 
@@ -97,7 +99,7 @@ def to_litert(
     except Exception as error:  # of litert_torch, torch, jax or MLIR
         reason = ' '.join(str(error).split())
         raise UserError(f'the model cannot be converted to LiteRT: {reason:.300}') from error
-    write_litert(out, model.model_content(), metadata)
+    save_litert(out, model.model_content(), metadata)
     return count_operators(out)
 
 

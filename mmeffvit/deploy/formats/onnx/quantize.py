@@ -3,7 +3,7 @@
 import copy
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from mmeffvit.deploy.int8.sensitivity import IMAGES, exclusions, last_layers, mean_noise, measure
 from mmeffvit.deploy.int8.trials import Attempt
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
+
+from .open import open_onnx
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
@@ -25,7 +26,7 @@ SILU = ('Sigmoid', 'Mul')
 
 
 class OnnxQuantizer:
-    """Quantizes any convolutions and matrix products of a graph to int8, with one calibration.
+    """Quantizes any convolutions and matrix products of a graph to int8.
 
     In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has
     no int8 dot product; their inputs and outputs are uint8 with a scale and a zero point per tensor
@@ -46,51 +47,55 @@ class OnnxQuantizer:
     def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
         self.images = images
         self.weight_bits = 8 if has_int8_dot_product() else 7
-        quantization = require('onnxruntime.quantization', PURPOSE)
+        self.tools = require('onnxruntime.quantization', PURPOSE)
         with tempfile.TemporaryDirectory() as folder, quiet():
             simplified = Path(folder, 'simplified.onnx')
             # symbolic shape inference fails on unknown operators; onnx's own continues, and only
             # types are needed
-            quantization.shape_inference.quant_pre_process(
+            self.tools.shape_inference.quant_pre_process(
                 str(path), str(simplified), skip_symbolic_shape=True
             )
             self.float_model = onnx.load(simplified)
-            rename_numbered(self.float_model)
-            onnx.save(self.float_model, simplified)
-            self.ranges = calibrate(simplified, images)
+        rename_numbered(self.float_model)
         self.nodes = [node.name for node in weighted_nodes(self.float_model)]
 
     def quantized(
         self,
         nodes: Collection[str],
         outputs: Sequence[str] | None = None,
-        *,
-        silu: bool = True,
+        images: Sequence[NDArray] | None = None,
     ) -> Any:
-        """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given."""
-        quantizer = require('onnxruntime.quantization.qdq_quantizer', PURPOSE)
-        quant = require('onnxruntime.quantization', PURPOSE)
+        """A model with ``nodes`` in int8, and ``outputs`` as its outputs if given.
+
+        It is calibrated on ``images``, by default on all.
+        """
         model = self.with_outputs(outputs)
         if not nodes:  # an empty list would mean all nodes
             return model
-        chosen = [*nodes, *fused_after(model, nodes, silu=silu)]
-        with quiet():
-            work = quantizer.QDQQuantizer(
+        kinds = self.tools.QuantType
+        name = model.graph.input[0].name
+        feeds = ({name: image} for image in images or self.images)
+
+        class Reader(self.tools.CalibrationDataReader):
+            def get_next(self) -> dict[str, NDArray] | None:
+                return next(feeds, None)
+
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            out = Path(folder, 'int8.onnx')
+            self.tools.quantize_static(
                 model,
+                out,
+                Reader(),
+                op_types_to_quantize=[*WEIGHTED, *FUSED, *SILU],
                 per_channel=True,
                 # x86 without VNNI adds two products in 16 bits, which saturates with 8 bits
                 reduce_range=self.weight_bits == 7,
-                weight_qType=quant.QuantType.QInt8,
                 # signed activations are slower than float on x86, which multiplies u8 by s8
-                activation_qType=quant.QuantType.QUInt8,
-                tensors_range=self.ranges,
-                nodes_to_quantize=chosen,
-                nodes_to_exclude=[],
-                op_types_to_quantize=[*WEIGHTED, *FUSED, *SILU],
-                extra_options={},
+                activation_type=kinds.QUInt8,
+                weight_type=kinds.QInt8,
+                nodes_to_quantize=[*nodes, *fused_after(model, nodes)],
             )
-            work.quantize_model()
-        return work.model.model
+            return onnx.load(out)
 
     def attempts(self) -> Iterator[Attempt]:
         yield self.attempt(())
@@ -98,32 +103,14 @@ class OnnxQuantizer:
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
         chosen = [name for name in self.nodes if name not in set(excluded)]
-        return self.attempt_of(self.quantized(chosen), excluded)
-
-    def attempt_of(self, model: Any, excluded: Sequence[str] = (), trained: str = '') -> Attempt:
+        model = self.quantized(chosen)
         return Attempt(
-            f'{self.weight_bits}-bit weights{trained}',
+            f'{self.weight_bits}-bit weights',
             tuple(excluded),
             len(self.nodes) - len(excluded),
             lambda threads: open_onnx(model.SerializeToString(), threads),
             partial(save, model),
         )
-
-    def finetuned(self, steps: int) -> dict[str, NDArray]:
-        """Constants of a model with all nodes in int8 after training, see :mod:`.finetune`."""
-        from .finetune import finetune  # needs torch, unlike the rest
-
-        model, targets = self.quantized(self.nodes), compared_values(self.float_model)
-        return finetune(model, self.float_model, targets, self.weight_bits, self.images, steps)
-
-    def with_constants(self, values: Mapping[str, NDArray], *, silu: bool = True) -> Any:
-        """A model with all nodes in int8, and these constants."""
-        model = self.quantized(self.nodes, silu=silu)
-        for each in model.graph.initializer:
-            if each.name in values:
-                value = values[each.name].reshape(tuple(each.dims))
-                each.CopyFrom(onnx.numpy_helper.from_array(value, each.name))
-        return model
 
     def noise_meter(self) -> Callable[[Sequence[str]], float]:
         """A function that measures the noise of a model with only some nodes in int8."""
@@ -135,7 +122,7 @@ class OnnxQuantizer:
             return [session.run(image) for image in images]
 
         expected = run(self.with_outputs(ends))
-        return lambda nodes: mean_noise(expected, run(self.quantized(nodes, ends)))
+        return lambda nodes: mean_noise(expected, run(self.quantized(nodes, ends, images)))
 
     def with_outputs(self, outputs: Sequence[str] | None) -> Any:
         model = copy.deepcopy(self.float_model)
@@ -168,26 +155,6 @@ def rename_numbered(model: Any) -> None:
             node.input[index] = renamed.get(name, name)
 
 
-def calibrate(path: Path, images: Iterable[NDArray]) -> Any:
-    """Minimum and maximum of every tensor next to a weighted node, over all images."""
-    quant = require('onnxruntime.quantization', PURPOSE)
-    calibrator = quant.create_calibrator(
-        path,
-        [*WEIGHTED, *FUSED, *SILU],
-        augmented_model_path=str(path.with_name('augmented.onnx')),
-        calibrate_method=quant.CalibrationMethod.MinMax,
-    )
-    name = calibrator.infer_session.get_inputs()[0].name
-    feeds = ({name: image} for image in images)
-
-    class Reader(quant.CalibrationDataReader):
-        def get_next(self) -> dict[str, NDArray] | None:
-            return next(feeds, None)
-
-    calibrator.collect_data(Reader())
-    return calibrator.compute_data()
-
-
 def weighted_nodes(model: Any) -> Iterator[Any]:
     """Nodes whose second input is a constant: convolutions and matrix products with a weight.
 
@@ -206,7 +173,7 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
             yield node
 
 
-def fused_after(model: Any, nodes: Collection[str], *, silu: bool = True) -> list[str]:
+def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
     """Activations that are the only users of the outputs of ``nodes``: ReLU, clipping and SiLU."""
     users: dict[str, list[Any]] = {}
     for node in model.graph.node:
@@ -218,7 +185,7 @@ def fused_after(model: Any, nodes: Collection[str], *, silu: bool = True) -> lis
         after = users.get(node.output[0], [])
         if node.name not in nodes or node.output[0] in kept:
             continue
-        if (len(after) == 1 and after[0].op_type in FUSED) or (silu and is_silu(after, users)):
+        if (len(after) == 1 and after[0].op_type in FUSED) or is_silu(after, users):
             fused += [each.name for each in after]
     return fused
 
@@ -233,7 +200,10 @@ def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
 
 def last_values(model: Any) -> list[str]:
     """Tensors at the end of the network: outputs that are maps, else outputs of the last layers."""
-    ends, selected, _ = _last_layers(model)
+    weighted = {node.name for node in weighted_nodes(model)}
+    ends, selected = last_layers(
+        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
+    )
     maps = [
         output.name
         for output in model.graph.output
@@ -241,18 +211,3 @@ def last_values(model: Any) -> list[str]:
         and output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
     ]
     return maps or ends
-
-
-def compared_values(model: Any) -> list[str]:
-    """Tensors to compare a trained model by: the last values, and the sources of objects.
-
-    The maps of a neck are both: convolutions follow, and features of objects are cut from them.
-    """
-    return list(dict.fromkeys([*last_values(model), *_last_layers(model)[2]]))
-
-
-def _last_layers(model: Any) -> tuple[list[str], set[str], list[str]]:
-    weighted = {node.name for node in weighted_nodes(model)}
-    return last_layers(
-        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
-    )

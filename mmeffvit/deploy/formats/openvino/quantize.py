@@ -16,12 +16,12 @@ from mmeffvit.deploy.int8.sensitivity import (
     measure,
 )
 from mmeffvit.deploy.int8.trials import Attempt
-from mmeffvit.deploy.runtime.sessions import open_openvino
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import reason
 
+from .open import open_openvino
 from .write import convert_onnx, save_openvino
 
 PURPOSE = 'Quantizing for OpenVINO'
@@ -183,7 +183,7 @@ def _near_coordinates(neighbors: Sequence[Any], known: Collection[str]) -> bool:
 
 def last_names(model: Any) -> list[str]:
     """Names of the last layers, see :func:`.sensitivity.last_layers`."""
-    ends, _, _ = last_layers(
+    ends, _ = last_layers(
         (
             [op.get_friendly_name()],
             {value.get_node().get_friendly_name() for value in op.input_values()},

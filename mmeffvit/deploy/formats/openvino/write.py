@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
-METADATA = 'mmeffvit'  # key of the ONNX file's metadata in the IR
+from .open import METADATA
 
 
 def convert_onnx(model: Any) -> Any:
@@ -55,40 +54,3 @@ def save_openvino(
     for name, value in metadata.items():
         model.set_rt_info(value, [METADATA, name])
     openvino.save_model(model, out, compress_to_fp16=half)
-
-
-def read_openvino(path: str | os.PathLike) -> Any:
-    """An IR as an ``openvino.Model``."""
-    return core().read_model(str(path))
-
-
-@cache
-def core() -> Any:
-    """The runtime, which all models of a process share.
-
-    On CPUs with AMX, each ``Core`` replaces the signal stack of the process, and restores the
-    previous one when it ends. If cores do not end in reverse order, that stack is gone (OpenVINO
-    2026.4), and the next signal ends the process.
-
-    Raises:
-        UserError: If openvino is not installed.
-    """
-    return require('openvino', 'Running OpenVINO').Core()
-
-
-def compile_openvino(
-    model: Any, threads: int = 0, *, half: bool = False, timed: bool = False
-) -> Any:
-    """Compile an ``openvino.Model`` for the CPU.
-
-    Args:
-        model: The model.
-        threads: Number of threads; 0 for OpenVINO's default.
-        half: Compute in float16 if the CPU can, otherwise in float32.
-        timed: Measure the time of every layer.
-    """
-    # without a hint, CPUs with bfloat16 support would use it
-    settings = {'INFERENCE_PRECISION_HINT': 'f16' if half else 'f32', 'PERF_COUNT': timed}
-    if threads:
-        settings |= {'INFERENCE_NUM_THREADS': threads, 'NUM_STREAMS': 1}
-    return core().compile_model(model, 'CPU', settings)

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from mmeffvit.deploy.formats.coreml.write import shapes_of, to_coreml
 from mmeffvit.deploy.formats.fixed_size import calls, export_fixed, lower_rank, shape_of
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import write
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.raw import for_vision, without_selection
+from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
 from tests.variants import sampled

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import largest_error
+from mmeffvit.deploy.formats.executorch.open import open_executorch
 from mmeffvit.deploy.formats.executorch.write import DECOMPOSITIONS, to_executorch
 from mmeffvit.deploy.formats.fixed_size import RESIZES, calls, export_fixed
 from mmeffvit.deploy.graphs.base import Preprocessing
 from mmeffvit.deploy.graphs.raw import before_nms
-from mmeffvit.deploy.runtime.sessions import open_executorch
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 

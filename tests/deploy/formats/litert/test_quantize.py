@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import signal_to_noise
+from mmeffvit.deploy.formats.litert.open import open_litert
 from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer, int8_litert
 from mmeffvit.deploy.formats.litert.write import count_operators, to_litert
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import write
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
-from mmeffvit.deploy.runtime.sessions import open_litert
+from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 
@@ -42,7 +42,6 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, 
     said = json.loads(metadata[NOTE])
     assert (said['calibrated'], said['held_out']) == (4, 2)
     for name in ('stride_4', 'stride_8'):  # the first is read by int8 operators, too
-        assert report.chosen.measures[f'{name}: signal-to-noise ratio, dB'] > 25
         assert said['agreement'][f'{name}: signal-to-noise ratio, dB'] > 25
     assert report.chosen.attempt.quantized > 15
     assert out.stat().st_size < 0.75 * float_file.stat().st_size

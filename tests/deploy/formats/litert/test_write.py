@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.deploy.formats.litert.open import LABELS, open_litert
 from mmeffvit.deploy.formats.litert.write import GPU_OPERATORS, count_operators, to_litert
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import write
 from mmeffvit.deploy.graphs import make_graph
-from mmeffvit.deploy.runtime.sessions import LABELS, open_litert
+from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
 from mmeffvit.utils.boxes import post_process
 from tests.deploy import models, tiny

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.deploy.export import ToolOptions
+from mmeffvit.deploy.formats.ncnn.open import open_ncnn
 from mmeffvit.deploy.formats.ncnn.write import to_ncnn
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.table import write
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.profile.candidates import check_exported
-from mmeffvit.deploy.runtime.sessions import open_model, open_ncnn
+from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
 from tests.variants import sampled
@@ -121,7 +122,7 @@ def test_an_unknown_operator_is_named_with_its_module(tmp_path):
 
 
 def test_a_written_file_that_disagrees_is_removed(tmp_path, monkeypatch):
-    from mmeffvit.deploy.formats import table as formats
+    from mmeffvit.deploy import write as formats
 
     monkeypatch.setattr(formats, 'FLOAT', formats.HALF.__class__(maps=1e-12))
     with pytest.raises(UserError, match='disagrees with the original'):

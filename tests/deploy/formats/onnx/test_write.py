@@ -9,7 +9,9 @@ import onnx
 import pytest
 import torch
 
-from mmeffvit.deploy.compare import Error, check_agreement, compare, expect_maps
+from mmeffvit.deploy.agreement import Measure
+from mmeffvit.deploy.compare import check_agreement, compare, expect_maps
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import (
     ExportOptions,
     all_nodes,
@@ -22,7 +24,6 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.any_size import any_size
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.plain import BackboneGraph
-from mmeffvit.deploy.runtime.sessions import open_onnx
 from mmeffvit.errors import UserError
 from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention, TalkingHeadsAttention
 from mmeffvit.models.mobilevitv2.backbone import MobileViTv2Block
@@ -59,7 +60,7 @@ def sample_of(config_name: str) -> object:
     return SegDataSample()
 
 
-def assert_agrees(errors: list[Error]) -> None:
+def assert_agrees(errors: list[Measure]) -> None:
     assert errors
     assert all(error.agrees for error in errors), '; '.join(map(str, errors))
 

@@ -4,16 +4,17 @@ import pytest
 import torch
 
 from mmeffvit.deploy.agreement import largest_error
-from mmeffvit.deploy.formats.openvino.write import METADATA, to_openvino
-from mmeffvit.deploy.runtime.sessions import open_model
+from mmeffvit.deploy.formats.openvino.open import METADATA
+from mmeffvit.deploy.formats.openvino.write import to_openvino
+from mmeffvit.deploy.formats.table import open_model
 from tests.conftest import run_python
 from tests.deploy import tiny
 
 OPEN_CLOSE_SIGNAL = """
 import signal, subprocess, sys
-from mmeffvit.deploy.formats.openvino.write import compile_openvino, read_openvino
+from mmeffvit.deploy.formats.openvino.open import compile_openvino
 
-first, second = (compile_openvino(read_openvino(sys.argv[1])) for _ in range(2))
+first, second = (compile_openvino(sys.argv[1]) for _ in range(2))
 del first
 del second
 ended = []
