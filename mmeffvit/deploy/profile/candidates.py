@@ -1,13 +1,13 @@
 """The files to measure for a model or an exported file, if they agree with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from mmeffvit.deploy import compare
 from mmeffvit.deploy.agreement import DisagreementError, Measure, worst
@@ -24,8 +24,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
-from .pytorch import open_saved
-from .worker import PYTORCH
+from .pytorch import open_graph
 
 STORED = (
     'the weights are stored as float16, in half the space, but computed in float32 on this CPU: '
@@ -46,6 +45,7 @@ class Candidate:
     measures: Mapping[str, float] = field(default_factory=dict)  # its agreement by name
     last_steps: Steps | None = None  # what remains for the application after the file
     device: str = 'cpu'  # or the GPU that runs it
+    graph: Graph | None = field(default=None, repr=False)  # a model in PyTorch, without a file
 
     def __str__(self) -> str:
         return f'{self.runtime} {self.precision}: {self.state}: {self.reason}'
@@ -59,8 +59,8 @@ class Candidate:
         return self.precision == 'float16'
 
     def open(self) -> Run:
-        if self.path.suffix == PYTORCH:
-            return open_saved(self.path, self.device, half=self.half).run
+        if self.graph is not None:
+            return open_graph(deepcopy(self.graph), self.device, half=self.half).run
         return open_model(self.path, half=self.half, device=self.device).run
 
     def described(self, errors: Sequence[Measure]) -> 'Candidate':
@@ -76,7 +76,7 @@ class Candidate:
             DisagreementError: If an error exceeds its limit.
         """
         run, steps = self.open(), self.last_steps
-        if self.half and self.path.suffix != PYTORCH:
+        if self.half and self.graph is None:
             single = replace(self, precision='float32').open()
             pairs = ((single(images), run(images)) for images in batches)
             if all(np.array_equal(a[name], b[name]) for a, b in pairs for name in a):
@@ -167,16 +167,14 @@ def gpu_files(
     expect: Expect,
     images: Images,
     graph: Graph | None,
-    folder: Path,
 ) -> Iterator[Candidate]:
     """The ONNX file, if one agrees on the CPU, and the PyTorch model, if given, on a GPU."""
     files = []
     if '.onnx' in floats:
         files.append(Candidate('ONNX Runtime CUDA', 'float32', floats['.onnx'].path, device=device))
     if graph is not None:
-        torch.save(graph, path := folder / f'model{PYTORCH}')
         files += [
-            Candidate('PyTorch CUDA', precision, path, device=device)
+            Candidate('PyTorch CUDA', precision, device=device, graph=graph)
             for precision in ('float32', 'float16')
         ]
     for file in files:

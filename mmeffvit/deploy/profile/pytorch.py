@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from importlib.util import find_spec
-from pathlib import Path
 
 import torch
 from numpy.typing import NDArray
@@ -40,11 +39,6 @@ def gpu_name(devices: Iterable[str]) -> str:
     """Name of the GPU among devices, if torch knows it; empty if there is none."""
     known = torch.cuda.get_device_name if torch.cuda.is_available() else str
     return ', '.join(known(each) for each in devices if each != 'cpu')
-
-
-def open_saved(path: Path, device: str, *, half: bool = False) -> Session:
-    """Open a graph that the profiler has saved in its own folder, see :func:`open_graph`."""
-    return open_graph(torch.load(path, weights_only=False), device, half=half)
 
 
 def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:

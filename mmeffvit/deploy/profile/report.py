@@ -11,7 +11,6 @@ from mmeffvit.utils.text import align, counted, shortened
 from .candidates import Candidate
 from .layers import LayerTimes
 from .rounds import Timing
-from .worker import PYTORCH
 
 MIB = 2**20
 LISTED = 5  # layers and kinds of operators in the tables; --json has all
@@ -81,7 +80,7 @@ class Profile:
             UserError: If there is none.
         """
         for each in self.measured:
-            if each.candidate.path.suffix != PYTORCH:
+            if each.candidate.graph is None:
                 return each
         raise UserError(f'nothing to write: {self.best} is not an exported file')
 

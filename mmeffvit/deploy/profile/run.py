@@ -197,7 +197,7 @@ def make_files(
         if options.on_cpu and BY_SUFFIX[suffix].int8_source in bases:
             add([int8_file(suffix, float32_files(files), options.images, folder, **int8)])
     if options.gpu:
-        add(gpu_files(options.gpu, float32_files(files), expect, images, graph, folder))
+        add(gpu_files(options.gpu, float32_files(files), expect, images, graph))
     return files
 
 
@@ -223,7 +223,9 @@ def measure(
     measured: list[Measured] = []
     for threads in options.threads:
         jobs = {
-            index: job(each.path, threads=threads, half=each.half, device=each.device)
+            index: job(
+                each.path, threads=threads, half=each.half, device=each.device, graph=each.graph
+            )
             for index, each in enumerate(chosen)
             if each.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
         }

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,12 +27,11 @@ CLOCKS: dict[str, Callable[[], float]] = {
     'wall': time.perf_counter,
     'processor': time.process_time,  # of all threads
 }
-PYTORCH = '.pt'  # of a model in PyTorch, which is saved for its process only
 
 
 @dataclass(frozen=True)
 class Job:
-    """The job of a process."""
+    """The job of a process; a model in PyTorch runs in this one."""
 
     path: Path
     images: Path  # (B, 3, H, W), in a .npy file
@@ -40,23 +40,22 @@ class Job:
     clock: str = 'wall'
     device: str = 'cpu'  # or the GPU that runs it
     layers: float = 0.0  # only time the layers, for this number of seconds
+    graph: Any = None  # a graph in PyTorch, instead of a file
 
     def open(self) -> Session:
-        """Load the file."""
-        if self.path.suffix != PYTORCH:
+        """Load the file, or copy the graph to its device."""
+        if self.graph is None:
             return open_model(self.path, self.threads, half=self.half, device=self.device)
-        from .pytorch import open_saved  # it imports torch
+        from .pytorch import open_graph  # it imports torch
 
-        return open_saved(self.path, self.device, half=self.half)
+        return open_graph(deepcopy(self.graph), self.device, half=self.half)
 
 
 def answers(lines: TextIO) -> Iterator[dict[str, Any]]:
     """An answer to a job, when its file is loaded, then times and memory for lines of seconds."""
     values = json.loads(lines.readline())
     job = Job(**{**values, 'path': Path(values['path']), 'images': Path(values['images'])})
-    is_torch = job.path.suffix == PYTORCH
-    module = 'torch' if is_torch else BY_SUFFIX[job.path.suffix].module
-    require(module, 'Profiling')  # before its memory is measured
+    require(BY_SUFFIX[job.path.suffix].module, 'Profiling')  # before its memory is measured
     images, before = np.load(job.images), resident_memory()
     if job.layers:
         yield dict(layers=time_layers(job.path, images, job.threads, job.layers))
