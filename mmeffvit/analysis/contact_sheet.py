@@ -54,8 +54,8 @@ class Pair:
     crossed: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 
 
-def draw_contact_sheet(runner: Runner, path: Path) -> None:
-    """Draw ground truth and predictions of test images side by side into a PNG.
+def draw_contact_sheet(runner: Runner, path: Path, split: str = 'test') -> None:
+    """Draw ground truth and predictions of the images in the test loop side by side into a PNG.
 
     The worst images come first, beside a random dozen if there are more than that.
     """
@@ -74,7 +74,7 @@ def draw_contact_sheet(runner: Runner, path: Path) -> None:
     palette[IGNORED:] = 0
     size = tuple(max(pair.image.shape[side] for pair in shown) for side in (0, 1))
     tiles = [np.concatenate(list(_halves(pair, palette, size)), axis=1) for pair in shown]
-    title = f'ground truth and predictions of {counted(total, "test image")}: {what}'
+    title = f'ground truth and predictions, {counted(total, "image")} of the {split} split: {what}'
     if any(crossed is not None for crossed in pairs[0].crossed):
         title += '; missed objects and false alarms are crossed out'
     sheet = montage(tiles, min(COLUMNS, len(tiles)), title)

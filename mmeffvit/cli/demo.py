@@ -71,7 +71,7 @@ def run_demo(
     )
     runner, metrics = evaluate(config, str(checkpoint), options)
     sheet = folder / 'contact_sheet.png'
-    draw_contact_sheet(runner, sheet)
+    draw_contact_sheet(runner, sheet, 'val')
     (log,) = sorted((folder / 'run').glob('*/*.log'))[-1:]
     print('\nMask R-CNN, SwiftFormer-XS, generated shapes, from scratch')
     rows = {

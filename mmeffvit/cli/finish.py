@@ -142,8 +142,13 @@ class FinishedRun:
         """The AP at an IoU of 0.5 of a detector, and the split of the test images."""
         key = {'box AP': 'coco/bbox_mAP_50', 'mask AP': 'coco/segm_mAP_50'}.get(name)
         ap50 = f' (AP50 {100 * self.metrics[key]:.1f} %)' if key in self.metrics else ''
+        return f'{ap50} on the {self.split} split'
+
+    @property
+    def split(self) -> str:
+        """The split that is tested: the validation images, if there are no test images."""
         (tested, *_) = datasets_of(self.config, 'test')
-        return f'{ap50} on the {Path(tested["ann_file"]).stem} split'
+        return Path(tested['ann_file']).stem
 
     @property
     def result(self) -> Path:
@@ -158,7 +163,7 @@ class FinishedRun:
         return self.runner.test_loop.dataloader.dataset
 
     def sheet(self) -> Path:
-        draw_contact_sheet(self.runner, self.result / 'contact_sheet.png')
+        draw_contact_sheet(self.runner, self.result / 'contact_sheet.png', self.split)
         return self.result / 'contact_sheet.png'
 
     def curves(self) -> Path:
