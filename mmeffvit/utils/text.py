@@ -48,9 +48,9 @@ def reason(error: Exception) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the message of an error; may be empty."""
+    """The beginning of the first line of the message of an error; may be empty."""
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()
-    return text.partition('\n')[0]
+    return text.partition('\n')[0][:MAX_REASON]
 
 
 def name_fault(name: object) -> str | None:

@@ -145,7 +145,11 @@ def describe_refusal(path: Path, error: pickle.UnpicklingError) -> str:
         names = []
     # torch wraps the error in its advice to load the file anyway
     cause = error.__context__ or error
-    reason = f'it holds objects of {", ".join(names)}' if names else first_line(cause)
+    reason = (
+        f'it holds objects of {listed(f"{name:.80}" for name in names)}'
+        if names
+        else first_line(cause)
+    )
     return (
         f'{path} is rejected: {reason}, and unpickling these could run any code. '
         'Only tensors, plain values and the classes of the training engine are loaded. If you '
@@ -229,5 +233,5 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f'{path} cannot be read: {error.strerror or error}') from error
     except Exception as error:  # SafetensorError, and errors of torch for odd types and shapes
         raise CheckpointError(
-            f'{path} is truncated or damaged ({error}). Fetch the file again.'
+            f'{path} is truncated or damaged ({first_line(error)}). Fetch the file again.'
         ) from error

@@ -4,10 +4,10 @@ from mmeffvit.utils.optional import require
 
 require('mmpretrain')  # with torchvision ahead of it
 
-from .ablations import EfficientFormer, MobileViT  # noqa: E402
 from .datasets import ImageNetV2  # noqa: E402
 from .distillation import DistilledClassifier  # noqa: E402
 from .heads import ClassifierHead  # noqa: E402
+from .networks import EfficientFormer, MobileViT  # noqa: E402
 
 __all__ = [
     'ClassifierHead',

@@ -80,3 +80,14 @@ def test_weights_that_training_lost_are_named(tmp_path, value):
         read_content(tmp_path / 'e.pth')
     with allow_non_finite():
         assert 'b' in read_content(tmp_path / 'e.pth')['state_dict']
+
+
+@pytest.mark.parametrize('name', ['a' * 9000, 'a.' * 4500], ids=['long', 'dotted'])
+def test_the_name_of_a_foreign_class_is_shortened_in_the_message(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / 'new.pth', 'w') as archive:
+        archive.writestr('new/data.pkl', b'\x80\x02c' + name.encode() + b'\nmake\n.')
+        archive.writestr('new/version', '3\n')
+    with pytest.raises(CheckpointError) as raised:
+        read_content(tmp_path / 'new.pth')
+    assert f' {name[:20]}' in str(raised.value)
+    assert len(str(raised.value)) < 1000

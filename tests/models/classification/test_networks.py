@@ -10,7 +10,7 @@ from mmpretrain.models.backbones import MobileViT as PlainMobileViT
 from mmpretrain.models.backbones.poolformer import Pooling
 
 from mmeffvit.models.classification import EfficientFormer, MobileViT
-from mmeffvit.models.classification.ablations import OnTokens
+from mmeffvit.models.classification.networks import OnTokens
 from mmeffvit.models.swiftformer.attention import EfficientAdditiveAttention
 from mmeffvit.models.swiftformer.backbone import ConvEncoder
 
