@@ -106,14 +106,14 @@ def argument_cases(ready: Callable[[Path], Any]) -> Iterator[Case]:
     good = {
         'train': ((*TRAIN_SEED, 5), 'w/epoch_2.pth'),
         'complexity': ((*COMPLEXITY, '--json', 'o.json'), 'o.json'),
-        'attention': (ATTENTION, 'o/000000.npz'),
+        'analyze attention': (ATTENTION, 'o/000000.npz'),
         'browse': ((*BROWSE, '--num-images', 1), 'o'),
         'check': (('check', 'detector.py', '--num-images', 1), ''),
         'predict': ((*PREDICT, '--out-dir', 'o'), 'o/000000.png'),
         'export': ((*EXPORT, 'o.onnx'), 'o.onnx'),
-        'curves': (('analyze', 'curves', 'run', '--out', 'o.png'), 'o.png'),
+        'analyze curves': (('analyze', 'curves', 'run', '--out', 'o.png'), 'o.png'),
         'prune': (('prune', *MOBILE, '--method', 'random', '--out', 'o.pth'), 'o.pth'),
-        'heads': (
+        'analyze heads': (
             ('analyze', 'heads', *MOBILE, '--no-ablation', '--out-dir', 'o'),
             'o/heads.json',
         ),
@@ -126,7 +126,8 @@ def argument_cases(ready: Callable[[Path], Any]) -> Iterator[Case]:
     yield Case(group, 'train', 'bad', command(*TRAIN, '--x'), ready,
                says=('unrecognized arguments: --x',), is_control=True, by_parser=True)  # fmt: skip
     for what, (word, *arguments) in ARGUMENTS.items():
-        yield Case(group, arguments[0], what, command(*arguments), ready, says=(word,),
+        door = ' '.join(arguments[: 2 if arguments[0] == 'analyze' else 1])
+        yield Case(group, door, what, command(*arguments), ready, says=(word,),
                    by_parser=what in PARSED)  # fmt: skip
 
 
