@@ -108,7 +108,7 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     lines += advice(run.config, in_percent(metrics), weights, run.unlearned)
     logger.info('\n'.join(lines))
     if options.int8:  # last: all else is complete, and said, if there is not enough memory
-        logger.info('  quantizing model.onnx to int8, with fine-tuning')
+        logger.info('  quantizing model.onnx to int8')
         with test.output(test.work_dir):
             row = made(run.int8)
         logger.info(f'  {"int8":<14}{row}')

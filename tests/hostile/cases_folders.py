@@ -195,7 +195,7 @@ BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
     'a pipe for annotations': (pipe, DAMAGED),
     'pipes beside': (pipe_beside, {
         '': WRITTEN, 'voc': f'a.xml{IRREGULAR}', 'labelme': f'a.json{IRREGULAR}',
-        'kitti': f'a.txt{IRREGULAR}', 'masks': 'error: a.csv cannot be read',
+        'masks': 'error: a.csv cannot be read',
     }),
     'a link to nothing': (dangle, DAMAGED),
     'a folder that is a link to nothing': (dangling_folder, {

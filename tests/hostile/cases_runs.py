@@ -87,7 +87,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                    door.says, door.makes, is_control=True)  # fmt: skip
     yield Case(GROUP, 'complexity', 'bad', command('complexity', 'got'),
                in_turn(ready, lambda folder: (folder / 'got').mkdir()),
-               says=("folder 'got' holds no saved model and no run",), is_control=True)  # fmt: skip
+               says=("'got' is a folder without a run",), is_control=True)  # fmt: skip
     for place in PLACES:
         for how, door in DOORS.items():
             if place in EVERYWHERE or how in (*CHEAP, INSIDE):
