@@ -136,7 +136,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     'no model': ("'nothing.onnx' does not exist", 'profile', 'nothing.onnx'),
     'no threads': ('--threads is 0', *PROFILE[:-4], '--threads', 0),
     'no images': ("--images 'nothing'", *PROFILE, '--images', 'nothing'),
-    'a folder as the model': ("folder 'images' holds no saved model", 'profile', 'images'),
+    'a folder as the model': ("'images' is a folder without a run", 'profile', 'images'),
 }
 # words of the refusal, the inputs and the options
 CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
