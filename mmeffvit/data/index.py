@@ -35,7 +35,7 @@ class ImageIndex:
     """Inspects images, but for those that have not changed since the dataset was last opened.
 
     The index is JSON in the user's cache. A row counts while the path, the size and the time of
-    its file are the same; all of them are made again by another version or another inspection.
+    its file are the same; all are computed again by another version or another inspection.
 
     Args:
         root: The dataset.
