@@ -75,7 +75,6 @@ def shortened(config: str) -> str:
     """Without pipelines, and without what depends on this machine."""
     config = config.replace(str(resource_dir('configs')), '/home/me/mmeffvit/configs')
     config = re.sub(r'num_workers=\d+', 'num_workers=0', config)
-    config = config.replace('persistent_workers=True', 'persistent_workers=False')
     pipelines = re.compile(r'^(# sizes of .*?\n).*?(?=^processes)', re.MULTILINE | re.DOTALL)
     return pipelines.sub(
         r'\1# train_pipeline = [...], test_pipeline = [...], ...\n\n', config
