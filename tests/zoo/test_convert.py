@@ -11,6 +11,7 @@ from mmeffvit.zoo.convert import convert, write
 from tests.conftest import ROOT, run_command_here, run_python
 from tests.models.checkpoints.spelling import official_keys
 from tests.models.parity import randomized
+from tests.variants import sampled
 
 CASES = [
     ('swiftformer', 'xs', 'SwiftFormer'),
@@ -30,7 +31,7 @@ def states(timm):
     }
 
 
-@pytest.mark.parametrize('layout', ['official', 'timm'])
+@pytest.mark.parametrize('layout', sampled(['official', 'timm'], ['official']))
 @pytest.mark.parametrize(('family', 'arch', 'name'), CASES)
 def test_family_variant_and_layout_are_found_and_the_file_loads(
     states, tmp_path, family, arch, name, layout
@@ -84,7 +85,7 @@ def test_the_encoder_of_a_detector_of_cvnets_loads(states, tmp_path, log):
     assert (conversion.arch, conversion.report.layout) == ('050', 'cvnets')
 
 
-@pytest.mark.parametrize('suffix', ['.safetensors', '.pth'])
+@pytest.mark.parametrize('suffix', sampled(['.safetensors', '.pth'], ['.safetensors']))
 def test_a_full_model_of_cvnets_is_written_with_our_keys(tmp_path, suffix):
     from tests.released import cvnets, files
 
