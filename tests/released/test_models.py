@@ -243,7 +243,7 @@ def test_logits_are_resized_once_to_the_size_of_the_image(name, folder):
     assert int((ours.pred_sem_seg.data[0] != theirs.argmax(dim=0)).sum()) <= 2
 
 
-@pytest.mark.parametrize(('width', 'height'), [(500, 333), (375, 500), (640, 480)])
+@pytest.mark.parametrize(('width', 'height'), [(500, 333), (375, 500)])
 @pytest.mark.parametrize(
     'name', ['pspnet_mobilevitv2_050_voc12', 'deeplabv3_mobilevitv2_050_voc12']
 )

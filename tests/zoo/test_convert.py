@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from mmengine.registry import MODELS
 
 from mmeffvit.errors import UserError
 from mmeffvit.models import MobileViTv2, SHViT
@@ -52,19 +51,6 @@ def test_family_variant_and_layout_are_found_and_the_file_loads(
         source = {keys[key]: value for key, value in state.items()}[old]
         assert torch.equal(again.tensors[new].flatten(), source.flatten())
     assert len(conversion.report.renamed) + len(conversion.report.dropped) == len(state)
-
-
-@pytest.mark.parametrize(('family', 'arch', 'name'), CASES)
-def test_official_files_load_through_init_cfg(states, tmp_path, family, arch, name):
-    keys = official_keys(family, states[family])
-    state = {keys[key]: value for key, value in states[family].items()}
-    torch.save({'model': state}, tmp_path / 'official.pth')
-    init_cfg = dict(type='Pretrained', checkpoint=str(tmp_path / 'official.pth'))
-    backbone = MODELS.build(dict(type=f'mmeffvit.{name}', arch=arch, init_cfg=init_cfg))
-    backbone.init_weights()
-    loaded = backbone.state_dict()
-    for key, value in convert(tmp_path / 'official.pth').tensors.items():
-        assert torch.equal(loaded[key], value), key
 
 
 def cvnets_detector(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
