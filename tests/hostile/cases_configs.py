@@ -281,8 +281,6 @@ DATA: dict[str, str] = {
     'data_root=nothing': "'nothing/", 'data_root=/dev/zero': "'/dev/zero/", 'data_root=': "'/",
 }  # fmt: skip
 
-PARSED = ('no config', 'unknown argument', 'seed is a text', 'prune by nothing')  # by a parser
-# words of the refusal, and the call
 BUILT = ('detector.py', 'run/epoch_2.pth')
 MOBILE = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
 TRAIN, PRUNE = ('train', 'detector.py'), ('prune', *BUILT, '--out')
