@@ -24,7 +24,7 @@ COMMANDS = {
         '--backbone-only', '--shape', '64', '64'),
 }  # fmt: skip
 SIGNALS = (signal.SIGTERM, signal.SIGKILL)  # others are handled as the first
-DELAYS = (0.0, 0.1, 0.4)  # seconds after the first temporary folder is there
+DELAYS = (0.0, 0.2)  # seconds after the first temporary folder is there
 LIMIT = 120  # seconds
 
 

@@ -57,7 +57,10 @@ class PositionBias(Gridded):
     def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
         """Biases between queries at every ``stride``-th row and column and all keys."""
         is_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
-        if not self.is_fused or is_graph or torch.is_grad_enabled():
+        if not self.is_fused or is_graph:
+            return self._look_up(size, stride)
+        if torch.is_grad_enabled():  # a step of training may follow
+            self._last = None
             return self._look_up(size, stride)
         key, last = (size, stride, self.table.dtype, self.table.device), self._last
         if last is None or last[0] != key:

@@ -55,7 +55,7 @@ class Form:
 
 
 # fmt: off
-FORMS = {    #     kernel            clip   factor softmax_over normalizer epsilon
+FORMS = {  #       kernel            clip   factor softmax_over normalizer epsilon
     'default': Form('sigmoid',        True,  True,  'tokens',    'token',   1e-6),
     'code':    Form('sigmoid',        True,  True,  'tokens',    'head',    1e-6),
     'paper':   Form('cosine_sigmoid', False, False, 'tokens',    'token',   0.0),

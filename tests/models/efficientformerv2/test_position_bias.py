@@ -64,6 +64,8 @@ def test_a_fused_module_keeps_the_biases_of_the_last_size():
         assert plain(size, stride) is not plain(size, stride)
     with torch.enable_grad():
         assert fused((7, 5), 2).requires_grad
+    fused.table.mul_(2)  # as by a step of training
+    assert torch.equal(fused((7, 5), 2), 2 * found)
     assert fused.to('meta')((7, 5), 2).is_meta
 
 
