@@ -16,8 +16,7 @@ import numpy as np
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import MAX_REASON, reason
 
-from .layers import timed
-from .worker import CLOCKS, Job
+from .worker import CLOCKS, Job, timed
 
 ROUNDS = 5
 FINAL_ROUNDS = 10  # more, for those that may be the fastest

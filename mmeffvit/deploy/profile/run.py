@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
-from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
+from mmeffvit.deploy.export import Source, ToolOptions, make_source
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
 from mmeffvit.utils.messages import step
@@ -29,11 +30,10 @@ from .candidates import (
     gpu_files,
     int8_file,
 )
-from .layers import Layer, LayerTimes, timed
 from .pytorch import find_gpu, gpu_name
 from .report import Measured, Profile
-from .rounds import time_in_rounds, working
-from .worker import CLOCKS, Job
+from .rounds import time_in_rounds
+from .worker import CLOCKS, Job, timed
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class ProfileOptions:
         seconds: Time for each file and number of threads; three times as much if it may be best.
         clock: 'wall', or 'processor' for the CPU time of one thread on a busy host.
         device: 'cpu', a GPU as 'cuda' or 'cuda:N', or 'auto' for the CPU and a GPU if there is one.
+
+    Raises:
+        UserError: If a value is invalid.
     """
 
     images: Path | None = None
@@ -67,19 +70,14 @@ class ProfileOptions:
     def on_cpu(self) -> bool:
         return self.device in ('auto', 'cpu')
 
-    def check(self) -> None:
-        """Raise UserError if a value is invalid."""
-        unknown = ' '.join(each for each in self.formats if each not in OPENED)
+    def __post_init__(self) -> None:
         threads = ' '.join(map(str, self.threads))
+        is_cpu_time = self.clock == 'processor'
         faults = (
-            (unknown or not self.formats,
-             f'--formats is {unknown}; choose from {" ".join(OPENED)}'),
             (min(self.threads, default=0) < 1, f'--threads is {threads}; it must be at least 1'),
-            (self.clock not in CLOCKS,
-             f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}'),
-            (self.clock == 'processor' and set(self.threads) != {1},
+            (is_cpu_time and set(self.threads) != {1},
              '--clock processor adds the time of all threads; give --threads 1'),
-            (self.clock == 'processor' and not self.on_cpu,
+            (is_cpu_time and not self.on_cpu,
              f'--clock processor is for the CPU, and --device is {self.device}'),
             (not self.on_cpu and '.onnx' not in self.formats,
              f'--device {self.device} measures .onnx; --formats leaves it out'),
@@ -100,8 +98,7 @@ def thread_counts(cores: int) -> tuple[int, ...]:
 
 
 def profile_model(
-    config_path: str,
-    checkpoint: str | None,
+    predictor: Predictor,
     folder: Path,
     export: ToolOptions | None = None,
     options: ProfileOptions | None = None,
@@ -109,23 +106,19 @@ def profile_model(
     """Export a trained model for every installed runtime, and measure the files that agree with it.
 
     Args:
-        config_path: A config file of mmdet or mmseg, the name of one of ours, or a saved model.
-        checkpoint: See :class:`mmeffvit.Predictor`.
+        predictor: The model, on the CPU.
         folder: Where the files are written.
         export: Options of the export; without a size, the comparison image's size is used.
         options: See :class:`ProfileOptions`.
 
     Raises:
-        UserError: If the model or an option is invalid, or no file agrees.
-        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
+        UserError: If the model cannot be exported, or no file agrees.
     """
-    export, options = export or ToolOptions(), options or ProfileOptions()
-    check_sizes(export)
-    options.check()
-    source = load_source(config_path, checkpoint, export)
+    export = export or ToolOptions()
+    source = make_source(predictor, export)
     sizes = ExportOptions(export.shape or source.image[1].shape[:2], 1, export.opset)
-    check_sizes(sizes)
-    return profile_source(Path(config_path).stem, source, sizes, folder, options)
+    name = Path(predictor.config.filename).stem
+    return profile_source(name, source, sizes, folder, options or ProfileOptions())
 
 
 def profile_source(
@@ -154,12 +147,10 @@ def profile_file(
         options: See :class:`ProfileOptions`.
 
     Raises:
-        UserError: If the file or an option is invalid.
+        UserError: If the file is invalid, or does not fit the options.
     """
-    export, options = export or ToolOptions(), options or ProfileOptions()
-    check_sizes(export)
-    options.check()
-    images, is_int8 = check_exported(path, export)
+    options = options or ProfileOptions()
+    images, is_int8 = check_exported(path, export or ToolOptions())
     expect = partial(expect_same, open_model(path).run)
     floats = partial(exported_files, path, expect, images, is_int8, folder)
     bases = () if is_int8 else (path.suffix,)
@@ -241,7 +232,6 @@ def measure(
     measured.sort(key=lambda each: each.timing.median)
     return Profile(
         name, images.shape, cpu_name(), num_cores(), options.clock, tuple(measured), tuple(absent),
-        layer_times(measured, job, options.seconds),
         gpu_name({each.candidate.device for each in measured}),
     )  # fmt: skip
 
@@ -258,20 +248,6 @@ def last_steps(file: Candidate, images: Images, threads: int, options: ProfileOp
     finally:
         torch.set_num_threads(before)
     return statistics.median(times)
-
-
-def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
-    """Layers of a float32 file on the CPU, in the fastest runtime if it has a profiler."""
-    files = float32_files(each.candidate for each in measured)
-    known = [suffix for suffix in files if BY_SUFFIX[suffix].times_layers]
-    if not known:
-        return None
-    best = measured[0]
-    fastest = best.candidate.path.suffix
-    path = files[fastest if fastest in known else known[0]].path
-    with working(job(path, threads=best.timing.threads, layers=seconds)) as (answer, _):
-        runtime, threads, layers, whole = answer['layers']
-    return LayerTimes(runtime, threads, [Layer(*each) for each in layers], whole)
 
 
 def write_best(profile: Profile, out: Path) -> Path:

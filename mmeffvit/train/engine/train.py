@@ -29,7 +29,6 @@ from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 from mmeffvit.zoo.source import Source, find_source
 
 from .checkpoint_loader import handed_over
-from .compiled import CompileHook
 from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
@@ -97,8 +96,6 @@ def train(
         runner.register_hook(StepFormatHook(layout, dtype))
         if config.resume:
             runner.register_hook(ScheduleHook())
-        if names := config.get('compiled'):
-            runner.register_hook(CompileHook(names))
         model = unwrap(runner.model)
         check_optimizer(config)
         with building(config):
@@ -236,5 +233,6 @@ def make_interruptible(runner: Runner) -> None:
             )
             hook.max_keep_ckpts = 2
         if hook.save_best is not None:
-            hook.rule_map = dict(greater=ge, less=le)
-            hook._init_rule(hook.rules, hook.key_indicators)
+            hook.rule_map = dict(greater=ge, less=le)  # for metrics that are not known yet
+            for key, is_better in hook.is_better_than.items():
+                hook.is_better_than[key] = ge if is_better(1, 0) else le

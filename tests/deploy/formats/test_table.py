@@ -14,11 +14,12 @@ from torch import nn
 
 from mmeffvit.deploy import write as formats
 from mmeffvit.deploy.compare import HALF, Limits, expect_maps
-from mmeffvit.deploy.export import ToolOptions, check_options, export_model
+from mmeffvit.deploy.export import ToolOptions, check_file, export_model
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
 from tests.conftest import run_command
 from tests.deploy import models, tiny
 from tests.variants import sampled
@@ -97,7 +98,7 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
 def test_candidates_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
     pytest.importorskip('executorch')
     options = ToolOptions(shape=(96, 128), image=picture)
-    said = str(export_model(*map(str, trained), tmp_path / 'model.pte', options))
+    said = str(export_model(Predictor(*trained, device='cpu'), tmp_path / 'model.pte', options))
     assert 'its boxes are candidates before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
@@ -107,16 +108,16 @@ def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, 
         pytest.importorskip(package)
     options = ToolOptions(shape=(96, 128), image=picture)
     out = tmp_path / 'model.param'
-    said = str(export_model(*map(str, trained), out, options))
+    said = str(export_model(Predictor(*trained, device='cpu'), out, options))
     assert 'it returns the boxes of all priors, before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
     metadata = json.loads((tmp_path / 'model.json').read_text())
     assert json.loads(metadata['classes']) == list(models.CLASSES)
     assert 0 < float(metadata['iou_threshold']) < 1
-    check_options(out, options)  # it may be written again
+    check_file(out, options)  # it may be written again
     out.unlink()
     with pytest.raises(UserError, match=r'model\.bin would be overwritten with .*model\.param'):
-        check_options(out, options)
+        check_file(out, options)
 
 
 @pytest.mark.variant
@@ -130,8 +131,9 @@ def test_without_an_image_one_of_the_config_is_used(trained, picture, tmp_path, 
     data = ('test_dataloader.dataset.data_root', 'test_dataloader.dataset.data_prefix')
     for root, found in ((picture.parent, True), (tmp_path, False)):
         given = dict(zip(data, (str(root), dict(img='')), strict=True))
-        options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, cfg_options=given)
-        call = partial(export_model, *map(str, trained), tmp_path / 'model.onnx', options)
+        predictor = Predictor(*trained, device='cpu', cfg_options=given)
+        options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True)
+        call = partial(export_model, predictor, tmp_path / 'model.onnx', options)
         if found:
             assert f'largest errors on {picture}' in str(call())
         else:
@@ -146,7 +148,7 @@ def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
     out = tmp_path / 'out' / 'model.onnx'
     options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, image=picture)
     with pytest.raises(UserError, match=r'disagrees.*nothing was written'):
-        export_model(*map(str, trained), out, options)
+        export_model(Predictor(*trained, device='cpu'), out, options)
     assert list(out.parent.iterdir()) == []
 
 
@@ -165,7 +167,7 @@ def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
 )
 def test_a_wrong_argument_is_named_before_the_model_is_built(name, options, complaint):
     with pytest.raises(UserError, match=re.escape(complaint)):
-        check_options(Path(name), ToolOptions(**options))
+        check_file(Path(name), ToolOptions(**options))
 
 
 @pytest.mark.parametrize('ending', BY_SUFFIX)
@@ -175,4 +177,4 @@ def test_a_missing_package_is_reported_with_a_fix(monkeypatch, ending):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf'Writing {ending} needs {package}.*pip install .*\['):
-        check_options(Path(f'model{ending}'), ToolOptions(shape=tiny.SIZE))
+        check_file(Path(f'model{ending}'), ToolOptions(shape=tiny.SIZE))

@@ -22,7 +22,6 @@ from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.profile import rounds, run
 from mmeffvit.deploy.profile.candidates import Candidate
-from mmeffvit.deploy.profile.layers import parse_trace
 from mmeffvit.deploy.profile.report import Measured, Profile
 from mmeffvit.deploy.profile.rounds import Timing, working
 from mmeffvit.deploy.profile.run import (
@@ -127,15 +126,6 @@ def test_a_file_whose_deciles_overlap_with_the_fastest_is_not_clearly_slower(pro
     assert 'not clearly slower, by its spread: OpenVINO, float32, 1 thread\n' in f'{found}\n'
 
 
-def test_shares_of_layers_and_of_operators_add_up(profiled):
-    times = profiled.layers
-    assert times.total == pytest.approx(sum(seconds for *_, seconds in times.kinds()))
-    assert sum(number for _, number, _ in times.kinds()) == len(times.layers)
-    # timing them takes time between the layers, not in them
-    assert 0 < times.total <= 1.2 * times.seconds
-    assert any(layer.name.startswith('stages.0.blocks.0.') for layer in times.layers)
-
-
 def test_the_best_file_is_written_and_agrees(profiled, source, tmp_path):
     out = write_best(profiled, tmp_path / 'best')
     path = profiled.best.candidate.path
@@ -213,8 +203,6 @@ def test_what_remains_for_the_application_counts(suffix, pictures, tmp_path, mon
     for each in found.measured:
         assert each.timing.last_steps == 0.25
         assert all(seconds > 0.25 for seconds in each.timing.seconds)
-    assert found.layers is None
-    assert 'only ONNX Runtime and OpenVINO on a CPU measure it' in str(found)
 
 
 def test_an_exported_file_is_profiled_drawn_and_its_fastest_form_written(onnx_file, tmp_path):
@@ -227,9 +215,6 @@ def test_an_exported_file_is_profiled_drawn_and_its_fastest_form_written(onnx_fi
     said = json.loads(out['numbers.json'].read_text())
     runtimes = {row['runtime'] for row in said['measured']}
     assert runtimes == {'ONNX Runtime', 'OpenVINO'}
-    assert said['layers']['total_seconds'] == pytest.approx(
-        sum(layer['seconds'] for layer in said['layers']['layers'])
-    )
     assert f'fastest that agrees: {said["best"]}' in result.stdout
     assert 'ExecuTorch float32: not measured: an exported file' in result.stdout
     picture = cv2.imread(str(out['picture.png']))
@@ -308,25 +293,6 @@ def test_the_process_of_a_file_does_not_import_torch():
     code = 'import sys, mmeffvit.deploy.profile.worker; sys.exit("torch" in sys.modules)'
     environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
     assert subprocess.run([sys.executable, '-c', code], env=environment).returncode == 0
-
-
-def test_events_of_a_trace_are_summed_per_run_and_named_after_modules():
-    def event(name: str, ts: int, dur: int, kind: str = '') -> dict:
-        cat = 'Node' if kind else 'Session'
-        return dict(cat=cat, name=name, ts=ts, dur=dur, args=dict(op_name=kind))
-
-    events = []
-    for start in (0, 100, 200, 300):
-        events += [
-            event('model_run', start, 50),
-            event('conv2d_nchwc_kernel_time', start + 1, 20, 'Conv'),
-            event('add_kernel_time', start + 25, 3, 'Add'),
-            event('add_kernel_time', start + 30, 4, 'Add'),  # again
-        ]
-    whole, runs = parse_trace(events, {'conv2d': 'stem/conv2d'})
-    assert whole == [50e-6, 50e-6]  # after two to warm up
-    for each in runs:
-        assert each == pytest.approx({('stem/conv2d', 'Conv'): 20e-6, ('add', 'Add'): 7e-6})
 
 
 def test_threads_are_powers_of_two_up_to_all_cores():

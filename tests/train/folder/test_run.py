@@ -213,7 +213,6 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
         (('data', '--launcher', 'pytorch'), '--launcher does nothing: --nproc-per-node N starts'),
         (('data', '--batch', 'large'), "'large' is neither a number nor auto"),
         (('data', '--amp'), '--amp needs an accelerator'),
-        (('data', '--compile'), '--compile needs an accelerator'),
         (('data', '--batch', 3, '--nproc-per-node', 2), 'cannot share a batch of 3 equally'),
         (('data', '--freeze', 2, '--weights', 'none'), '--freeze needs pretrained weights'),
         (('data', '--export', '.engine'), 'model.engine'),

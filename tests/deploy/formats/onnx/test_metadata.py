@@ -185,6 +185,7 @@ def test_metadata_without_a_transform_of_the_pipeline_are_found_at_the_export(
 
     from mmeffvit.deploy.export import ToolOptions, export_model
     from mmeffvit.deploy.graphs import metadata
+    from mmeffvit.inference.predictor import Predictor
     from tests.deploy import models
 
     name = 'retinanet_swiftformer_l1'
@@ -195,9 +196,9 @@ def test_metadata_without_a_transform_of_the_pipeline_are_found_at_the_export(
     torch.save(dict(state_dict=models.tiny(name).state_dict(), meta=meta), tmp_path / 'tiny.pth')
     cv2.imwrite(str(tmp_path / 'noise.png'), np.zeros((72, 96, 3), np.uint8))
     options = ToolOptions((64, 96), 1, image=tmp_path / 'noise.png', backbone_only=True)
-    export = partial(export_model, str(tmp_path / 'tiny.py'), str(tmp_path / 'tiny.pth'))
+    predictor = Predictor(tmp_path / 'tiny.py', tmp_path / 'tiny.pth', device='cpu')
     settings = metadata.resize_of(config)
     monkeypatch.setattr(metadata, 'resize_of', lambda config: {**settings, 'scale': [64, 64]})
     with pytest.raises(UserError, match=r'disagrees.*an input of 48 x 64 instead of 800 x 1067 pi'):
-        export(tmp_path / 'model.onnx', options)
+        export_model(predictor, tmp_path / 'model.onnx', options)
     assert not (tmp_path / 'model.onnx').exists()
