@@ -99,8 +99,6 @@ def run(
     check_outputs(out, write)
     path = Path(config)
     is_exported = path.suffix in BY_SUFFIX
-    if is_exported and path.suffix not in OPENED:
-        raise UserError(f'{config} runs on macOS only; choose from {", ".join(OPENED)}')
     if is_exported and (checkpoint or export.backbone_only or cfg_options):
         raise UserError(
             f'{config} is an exported file, for which there is no checkpoint, --backbone-only or '

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from mmeffvit.config.datasets import meta_of
-from mmeffvit.inference.predictor import make_result
-from mmeffvit.inference.results import ClassScores, LabelMap
+from mmeffvit.inference.results import ClassScores, LabelMap, make_result
 from mmeffvit.utils.boxes import match_objects
 
 from .agreement import OBJECTS, DisagreementError, Measure, Outputs, largest_error, worst

@@ -92,7 +92,7 @@ def draw_sheet(
         shared = limits_of(*(m.numpy() for m in reading.maps.values()), stretch=stretch)
         for caption, values in reading.maps.items():
             limits = shared if reading.shared_scale else limits_of(values.numpy(), stretch=stretch)
-            text = f'{short(layer)}\n{caption or stride}, {cells} cells'
+            text = f'{short(layer)}, {stride}\n{caption + ", " if caption else ""}{cells} cells'
             draw_map(next(free), image, values.numpy(), text, limits)
     return figure
 
@@ -131,7 +131,10 @@ def draw_map(
     mark = 0.0 if values.min() < 0 else float(values.mean())
     margin = MARGIN * (limits[1] - limits[0])
     marks = [mark] if limits[0] + margin < mark < limits[1] - margin else []
-    scale = axes.figure.colorbar(shown, ax=axes, orientation='horizontal', pad=0.02, aspect=30)
+    scale = axes.figure.colorbar(
+        shown, ax=axes, orientation='horizontal', pad=0.02, aspect=30,
+        format='%.3g' if limits[0] <= 0 else '%.5g',  # the ends of a stretched scale are close
+    )  # fmt: skip
     scale.set_ticks([limits[0], *marks, limits[1]])
     scale.ax.tick_params(labelsize='x-small')
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mmeffvit.deploy.formats.table import BY_SUFFIX
-from mmeffvit.errors import UserError
 from mmeffvit.utils.text import align, counted
 
 from .candidates import Candidate
@@ -66,18 +65,6 @@ class Profile:
     def best(self) -> Measured:
         """The fastest file that agrees."""
         return self.measured[0]
-
-    @property
-    def best_file(self) -> Measured:
-        """The fastest exported file that agrees, unlike a model in PyTorch.
-
-        Raises:
-            UserError: If there is none.
-        """
-        for each in self.measured:
-            if each.candidate.graph is None:
-                return each
-        raise UserError(f'nothing to write: {self.best} is not an exported file')
 
     @property
     def close(self) -> tuple[Measured, ...]:

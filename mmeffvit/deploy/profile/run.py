@@ -2,7 +2,7 @@
 
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -128,7 +128,7 @@ def profile_source(
     images = batch(source.image[1], sizes.shape, 1)
     floats = partial(float_files, source, sizes, folder)
     files = make_files(floats, source.expect, images, folder, options, graph=source.graph)
-    return measure(name, files, images, folder, options)
+    return measure(name, list(files), images, folder, options)
 
 
 def profile_file(
@@ -155,7 +155,7 @@ def profile_file(
     floats = partial(exported_files, path, expect, images, is_int8, folder)
     bases = () if is_int8 else (path.suffix,)
     files = make_files(floats, expect, images, folder, options, bases=bases)
-    return measure(path.name, files, images, folder, options)
+    return measure(path.name, list(files), images, folder, options)
 
 
 def make_files(
@@ -167,35 +167,24 @@ def make_files(
     *,
     graph: Graph | None = None,
     bases: Sequence[str] = OPENED,
-) -> list[Candidate]:
+) -> Iterator[Candidate]:
     """Files of every format, in all precisions, and which of them a GPU runs.
 
     ``floats`` makes the files of a format that are not quantized, ``bases`` are the suffixes of
     those to quantize.
     """
-    files: list[Candidate] = []
-
-    def add(made: Iterable[Candidate]) -> None:
-        for file in made:
-            step(f'{file.runtime} {file.precision}: {file.state}')
-            files.append(file)
-
     formats = options.formats if options.on_cpu else ('.onnx',)
     int8 = dict(score_thr=options.score_thr, size=tuple(images.shape[2:]))
+    known: dict[str, Candidate] = {}  # in float32
     # NNCF forks, so it runs before LiteRT's converter, which starts threads
     for suffix in (each for each in OPENED if each in formats):
-        add(floats(suffix))
+        made = list(floats(suffix))
+        yield from made
+        known |= {f.path.suffix: f for f in made if f.agrees and f.precision == 'float32'}
         if options.on_cpu and BY_SUFFIX[suffix].int8_source in bases:
-            add([int8_file(suffix, float32_files(files), options.images, folder, **int8)])
+            yield int8_file(suffix, known, options.images, folder, **int8)
     if options.gpu:
-        add(gpu_files(options.gpu, float32_files(files), expect, images, graph))
-    return files
-
-
-def float32_files(files: Iterable[Candidate]) -> dict[str, Candidate]:
-    """Files in float32 that agree on the CPU, by suffix."""
-    wanted = (True, 'float32', 'cpu')
-    return {f.path.suffix: f for f in files if (f.agrees, f.precision, f.device) == wanted}
+        yield from gpu_files(options.gpu, known, expect, images, graph)
 
 
 def measure(
@@ -210,14 +199,11 @@ def measure(
     chosen = [each for each in files if each.agrees and (options.on_cpu or each.device != 'cpu')]
     stored = folder / 'images.npy'
     np.save(stored, images)
-    job = partial(Job, images=stored, clock=options.clock)
     measured: list[Measured] = []
     for threads in options.threads:
         jobs = {
-            index: job(
-                each.path, threads=threads, half=each.half, device=each.device, graph=each.graph
-            )
-            for index, each in enumerate(chosen)
+            i: Job(each.path, stored, threads, each.half, options.clock, each.device, each.graph)
+            for i, each in enumerate(chosen)
             if each.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
         }
         if jobs:
@@ -264,7 +250,9 @@ def write_best(profile: Profile, out: Path) -> Path:
         UserError: If the suffix is another, other files would be overwritten, or only PyTorch was
             measured.
     """
-    best = profile.best_file
+    best = next((each for each in profile.measured if each.candidate.graph is None), None)
+    if best is None:
+        raise UserError(f'nothing to write: {profile.best} is not an exported file')
     path = best.candidate.path
     suffixes = (path.suffix, *BY_SUFFIX[path.suffix].companions)
     if out.suffix and out.suffix != path.suffix:

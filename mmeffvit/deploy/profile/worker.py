@@ -32,8 +32,8 @@ class Job:
     """The job of a process; a model in PyTorch runs in this one."""
 
     path: Path
-    images: Path  # (B, 3, H, W), in a .npy file
-    threads: int
+    images: Path = Path()  # (B, 3, H, W), in a .npy file
+    threads: int = 0  # the runtime's default
     half: bool = False  # compute in float16 where the runtime can
     clock: str = 'wall'
     device: str = 'cpu'  # or the GPU that runs it

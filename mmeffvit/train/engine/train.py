@@ -85,8 +85,7 @@ def train(
         # it replaces all weights but those of a teacher: none is downloaded
         without_weights(config.model, teachers=False)
     with owned(work_dir), options.output(config.work_dir):
-        with handed_over(*teachers_of(config)):
-            runner = build_runner(config)
+        runner = build_runner(config)
         for hook in options.hooks:
             runner.register_hook(hook)
         if check:
@@ -151,14 +150,6 @@ def open_resumed(config: Config, resume: str) -> Checkpoint | None:
     if config.randomness.get('seed') is None and seed is not None:
         config.randomness['seed'] = seed  # the order of the data follows from it
     return start
-
-
-def teachers_of(config: Config) -> list[Checkpoint]:
-    """The weights of a teacher that mmdet loads."""
-    model = config.get('model') or {}
-    name = model.get('teacher_ckpt')
-    is_ours = str(model.get('type')).startswith('mmeffvit.')  # it reads them itself
-    return [] if name is None or is_ours else [open_checkpoint(name)]
 
 
 def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint:

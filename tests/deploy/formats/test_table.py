@@ -6,15 +6,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from mmeffvit.deploy import write as formats
-from mmeffvit.deploy.compare import HALF, Limits, expect_maps
-from mmeffvit.deploy.export import ToolOptions, check_file, export_model
+from mmeffvit.deploy.compare import HALF, expect_maps
+from mmeffvit.deploy.export import ToolOptions, check_file, export_model, find_image
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.deploy.write import write
@@ -37,26 +34,8 @@ SIZES = ExportOptions(shape=tiny.SIZE, batch=1)
 
 
 @pytest.fixture(scope='module')
-def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """72 x 96 pixels of smooth noise."""
-    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
-    path = tmp_path_factory.mktemp('picture') / 'noise.png'
-    cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
-    return path
-
-
-@pytest.fixture(scope='module')
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Config and checkpoint of the tiny detector, as written by a run."""
-    folder = tmp_path_factory.mktemp('run')
-    config = models.config_of(DETECTOR)
-    config.test_dataloader.dataset.metainfo = dict(classes=models.CLASSES)
-    config.test_pipeline = None
-    config.dump(folder / 'tiny.py')
-    model = models.tiny(DETECTOR)
-    meta = dict(dataset_meta=dict(classes=models.CLASSES))
-    torch.save(dict(state_dict=model.state_dict(), meta=meta), folder / 'tiny.pth')
-    return folder / 'tiny.py', folder / 'tiny.pth'
+    return models.save_run(DETECTOR, tmp_path_factory.mktemp('run'))
 
 
 def test_the_command_writes_one_file_and_reports_its_errors(trained, picture, tmp_path):
@@ -127,29 +106,14 @@ def test_half_precision_has_limits_of_its_own(tmp_path):
     assert f'(limit {HALF.maps:.3g})' in said
 
 
-def test_without_an_image_one_of_the_config_is_used(trained, picture, tmp_path, log):
-    data = ('test_dataloader.dataset.data_root', 'test_dataloader.dataset.data_prefix')
-    for root, found in ((picture.parent, True), (tmp_path, False)):
-        given = dict(zip(data, (str(root), dict(img='')), strict=True))
-        predictor = Predictor(*trained, device='cpu', cfg_options=given)
-        options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True)
-        call = partial(export_model, predictor, tmp_path / 'model.onnx', options)
-        if found:
-            assert f'largest errors on {picture}' in str(call())
-        else:
-            assert re.search(r'largest errors on \S+grace_hopper.jpg', str(call()))
-            assert f'no test images in {tmp_path}' in log.text
-
-
-def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
-    trained, picture, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(formats, 'FLOAT', Limits(maps=1e-12))
-    out = tmp_path / 'out' / 'model.onnx'
-    options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, image=picture)
-    with pytest.raises(UserError, match=r'disagrees.*nothing was written'):
-        export_model(Predictor(*trained, device='cpu'), out, options)
-    assert list(out.parent.iterdir()) == []
+def test_without_an_image_one_of_the_config_is_used(picture, tmp_path, log):
+    config = models.config_of(DETECTOR)
+    dataset = config.test_dataloader.dataset
+    dataset.update(data_root=str(picture.parent), data_prefix=dict(img=''))
+    assert find_image(config) == picture
+    dataset.data_root = config.val_dataloader.dataset.data_root = str(tmp_path)
+    assert find_image(config).name == 'grace_hopper.jpg'
+    assert f'no test images in {tmp_path}' in log.text
 
 
 @pytest.mark.parametrize(
