@@ -12,7 +12,8 @@ from .tables import DOCS
 PAGE = DOCS / 'commands.md'
 # options of several commands, which the page describes once
 SHARED = (
-    '--help', '--debug', '--cfg-options', '--allow-non-finite', '--verbose', '--local-rank',
+    '--help', '--debug', '--cfg-options', '--allow-non-finite', '--verbose', '--seed',
+    '--local-rank',
 )  # fmt: skip
 # texts of arguments that the page describes once
 SAID = re.compile(r'a model|a config|checkpoint file or URL \([^)]*\)')

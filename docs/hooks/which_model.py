@@ -1,14 +1,20 @@
-"""The tables of "Which model?": our recommendations, and detectors for phones."""
+"""The recommendations of "Which model?", and its plot of detectors for phones."""
+
+import statistics
+
+from matplotlib.figure import Figure
 
 from benchmarks.alternatives import ENTRIES
 from benchmarks.phones import DETECTORS
 from benchmarks.store import read
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.zoo import find_model
 
 from .tables import DOCS, MACHINE, config_link, millions, milliseconds, seconds, table
 
 PAGE = DOCS / 'which_model.md'
 PHONES = MACHINE.parent / 'amd_epyc_2_cores' / 'phones.json'
+PLOT = DOCS / 'gallery' / 'phones.png'
 # what to choose for: config or backbone, its command, and why
 TAKE = {
     'your own objects, as boxes': (
@@ -30,7 +36,7 @@ TAKE = {
 
 
 def tables() -> str:
-    return f'\n{recommendations()}\n## Detectors for phones and boards, COCO\n\n{phones()}\n'
+    return f'\n{recommendations()}\n'
 
 
 def recommendations() -> str:
@@ -58,18 +64,25 @@ def cpu(name: str) -> tuple[str, str]:
     return milliseconds(row['seconds']['ours ONNX']), '{} x {}'.format(*row['size'])
 
 
-def phones() -> str:
-    """Whole detectors with NMS in the file, by runtime, on another machine."""
-    rows = read(PHONES)['rows']
-    lines = []
-    for each in sorted(DETECTORS, key=lambda each: -(each.box_ap or 0)):
-        times = [row['seconds'].get(each.name) for row in rows.values()]
-        lines.append(
-            (
-                f'**{each.name}**' if each.package == 'mmeffvit' else each.name,
-                each.package,
-                f'{each.box_ap:.1f}' if each.box_ap else '',
-                *(milliseconds(samples) if samples else '' for samples in times),
-            )
-        )
-    return table(('model, pixels', 'package', 'box AP:', *(f'{name}:' for name in rows)), lines)
+def draw() -> None:
+    """Whole detectors with NMS in the file, by runtime, on another machine than the table."""
+    detectors = sorted(DETECTORS, key=lambda each: each.box_ap or 0)  # the best on top
+    figure = Figure(figsize=(9, 5.2), layout='constrained')
+    axes = figure.subplots()
+    for number, (runtime, row) in enumerate(read(PHONES)['rows'].items()):
+        times = {
+            place: 1e3 * statistics.median(row['seconds'][each.name])
+            for place, each in enumerate(detectors)
+            if each.name in row['seconds']
+        }
+        axes.plot(times.values(), times.keys(), 'os^vD*X'[number], label=runtime)
+    names = (f'{each.name}: {each.box_ap or "not trained"}' for each in detectors)
+    axes.set_yticks(range(len(detectors)), names)
+    for label, each in zip(axes.get_yticklabels(), detectors, strict=True):
+        label.set_fontweight('bold' if each.package == 'mmeffvit' else 'normal')
+    axes.set(xlabel='milliseconds per image, one thread', title='detector, pixels: box AP on COCO')
+    axes.set_xscale('log')
+    axes.set_xticks((5, 10, 20, 50, 100, 200), ('5', '10', '20', '50', '100', '200'))
+    axes.grid(alpha=0.3)
+    axes.legend(loc='lower right')
+    save_figure(figure, PLOT)

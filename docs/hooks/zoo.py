@@ -1,7 +1,7 @@
 """The tables of the model zoo: licenses by family, every config by head, released backbones."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import compress, groupby
 
 from mmeffvit.zoo import Model, read_models
@@ -76,7 +76,7 @@ def section(title: str, models: list[Model]) -> str:
     cells = [row(model, metrics, with_ours) for model in with_number]
     filled = [any(column) for column in zip(*cells, strict=True)]
     heading, *cells = (list(compress(line, filled)) for line in (heading, *cells))
-    text = f'\n## {title}\n{schedules(models)}'
+    text = f'\n## {title}\n'
     text += '\n' + table(heading, cells) if cells else ''
     return text + unpublished(others) if others else text
 
@@ -85,10 +85,10 @@ def unpublished(models: Iterable[Model]) -> str:
     """Configs without a number, with their size."""
     lines = [
         f'- {config_link(model, PAGE)}{needs(model)}: '
-        f'{model.parameters / 1e6:.2f} M, {model.macs / 1e9:.2f} G\n'
+        f'{model.parameters / 1e6:.2f}, {model.macs / 1e9:.2f}\n'
         for model in models
     ]
-    return '\nWithout published numbers, with parameters and MACs:\n\n' + ''.join(lines)
+    return '\nNot published; parameters, MACs:\n\n' + ''.join(lines)
 
 
 def row(model: Model, metrics: Iterable[str], with_ours: bool) -> list[str]:
@@ -116,17 +116,3 @@ def linked(value: float, source: str) -> str:
 def needs(model: Model) -> str:
     package = model.metadata.get('Requires')
     return f' (needs {package})' if package else ''
-
-
-def schedules(models: Iterable[Model]) -> str:
-    """How long the configs of a section train, on what."""
-    found = dict.fromkeys(schedule(model.metadata) for model in models if model.config)
-    return f'\nThe schedule is {" or ".join(found)}.\n' if found else ''
-
-
-def schedule(metadata: Mapping[str, int | str]) -> str:
-    if 'Epochs' in metadata:
-        length = f'{metadata["Epochs"]} epochs'
-    else:
-        length = f'{metadata["Iterations"] // 1000}K iterations'
-    return f'{length} on {metadata["Training Data"]}'
