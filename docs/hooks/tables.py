@@ -27,7 +27,6 @@ def write_all() -> None:
     for name in MODULES:
         module = load(name)
         module.PAGE.write_text(current_page(name))
-    load('which_model').draw()
 
 
 def load(name: str) -> Any:

@@ -1,20 +1,11 @@
-"""The recommendations of "Which model?", and its plot of detectors for phones."""
-
-import statistics
-
-from matplotlib.figure import Figure
+"""The table of "Which model?": our recommendations."""
 
 from benchmarks.alternatives import ENTRIES
-from benchmarks.phones import DETECTORS
-from benchmarks.store import read
-from mmeffvit.analysis.figures import save_figure
 from mmeffvit.zoo import find_model
 
-from .tables import DOCS, MACHINE, config_link, millions, milliseconds, seconds, table
+from .tables import DOCS, config_link, millions, milliseconds, seconds, table
 
 PAGE = DOCS / 'which_model.md'
-PHONES = MACHINE.parent / 'amd_epyc_2_cores' / 'phones.json'
-PLOT = DOCS / 'gallery' / 'phones.png'
 # what to choose for: config or backbone, its command, and why
 TAKE = {
     'your own objects, as boxes': (
@@ -62,27 +53,3 @@ def cpu(name: str) -> tuple[str, str]:
         key=lambda row: row['size'],
     )
     return milliseconds(row['seconds']['ours ONNX']), '{} x {}'.format(*row['size'])
-
-
-def draw() -> None:
-    """Whole detectors with NMS in the file, by runtime, on another machine than the table."""
-    detectors = sorted(DETECTORS, key=lambda each: each.box_ap or 0)  # the best on top
-    figure = Figure(figsize=(9, 5.2), layout='constrained')
-    axes = figure.subplots()
-    for number, (runtime, row) in enumerate(read(PHONES)['rows'].items()):
-        times = {
-            place: 1e3 * statistics.median(row['seconds'][each.name])
-            for place, each in enumerate(detectors)
-            if each.name in row['seconds']
-        }
-        axes.plot(times.values(), times.keys(), 'os^vD*X'[number], label=runtime)
-    names = (f'{each.name}: {each.box_ap or "not trained"}' for each in detectors)
-    axes.set_yticks(range(len(detectors)), names)
-    for label, each in zip(axes.get_yticklabels(), detectors, strict=True):
-        label.set_fontweight('bold' if each.package == 'mmeffvit' else 'normal')
-    axes.set(xlabel='milliseconds per image, one thread', title='detector, pixels: box AP on COCO')
-    axes.set_xscale('log')
-    axes.set_xticks((5, 10, 20, 50, 100, 200), ('5', '10', '20', '50', '100', '200'))
-    axes.grid(alpha=0.3)
-    axes.legend(loc='lower right')
-    save_figure(figure, PLOT)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.hooks import papers, tables, zoo
+from docs.hooks import papers, plots, tables, zoo
 from mmeffvit.config.load import load_config
 from mmeffvit.zoo import Result, find_model, list_models, read_models
 from mmeffvit.zoo.metafile import OURS, ZOO
@@ -132,3 +132,12 @@ def test_a_row_of_the_backbones_is_one_variant_with_its_own_accuracy_and_time():
         assert row[2] == f'{model.published()[1]["Top 1 Accuracy"]:.1f}'
         assert row[5] == times[name]
     assert rows['PVTv2-B0'][5] == ''  # not measured
+
+
+def test_the_plots_are_drawn_from_stored_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, 'GALLERY', tmp_path)
+    plots.draw_phones()
+    plots.draw_formats()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {'phones.png', 'formats.png'}
+    assert all((plots.DOCS / 'gallery' / name).is_file() for name in names)
