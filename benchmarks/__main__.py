@@ -89,4 +89,8 @@ def choose(names: list[str], settings: Settings) -> list[str]:
 
 
 if __name__ == '__main__':
+    if sys.argv[1:2] == ['public']:
+        from .public.main import main as public
+
+        sys.exit(public(sys.argv[2:]))
     sys.exit(main())

@@ -78,8 +78,8 @@ GROUPS: dict[str, Layers] = {
 
 
 def cases(settings: Settings) -> Cases:
-    sides = SIDES[:2] if settings.quick else SIDES
-    head_channels = HEAD_CHANNELS[::3] if settings.quick else HEAD_CHANNELS
+    sides, head_side = ((4,), 4) if settings.quick else (SIDES, HEAD_SIDE)
+    head_channels = HEAD_CHANNELS[3:4] if settings.quick else HEAD_CHANNELS
     by_tokens = {
         f'{group}, {side**2} tokens': partial(measure, group, layers, side, settings)
         for group, layers in GROUPS.items()
@@ -87,7 +87,7 @@ def cases(settings: Settings) -> Cases:
     }
     by_head = {
         f'{SWEEP}, {d} channels': partial(
-            measure, SWEEP, mixers(head_channels=d), HEAD_SIDE, settings, d
+            measure, SWEEP, mixers(head_channels=d), head_side, settings, d
         )
         for d in head_channels
     }

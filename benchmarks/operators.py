@@ -15,7 +15,6 @@ from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.dense import DenseGraph
 from mmeffvit.deploy.graphs.raw import before_nms
 from mmeffvit.deploy.graphs.two_stage import MaskRCNNGraph
-from mmeffvit.deploy.profile.layers import time_layers
 
 from . import ort
 from .detectors import test_size, untrained
@@ -24,7 +23,7 @@ from .store import Row, rounded
 from .timing import speed_up
 
 TITLE = 'Operators of full models'
-SECONDS = 3.0
+RUNS, SECONDS = 50, 3.0
 SHOWN = 4  # other operators
 STEPS, SIDE, COLORS = 200, 128, 40  # of the training: images of SIDE pixels, classes
 LEARNED, TIMED = 48, 96  # pixels of a region's side, in training and in the timed image
@@ -82,10 +81,10 @@ def measure(name: str, settings: Settings) -> Row:
         if scope == 'mmseg':
             plain = export_graph(before_nms(graph), path.with_stem('plain'), ExportOptions(size, 1))
             trained = compare_search(path, plain, images, labels, settings)
-        seconds = 0.1 if settings.quick else SECONDS
-        times = time_layers(path, images.numpy(), 1, seconds)
-    shares = {kind: float(f'{taken / times.total:.4f}') for kind, _, taken in times.kinds()}
-    return dict(size=size, seconds={'run': [times.seconds]}, shares=shares, **trained)
+        run, kinds = ort.operator_times(path, images, 3 if settings.quick else RUNS)
+    total = sum(kinds.values())
+    shares = {kind: float(f'{taken / total:.4f}') for kind, taken in kinds.items()}
+    return dict(size=size, seconds={'run': [run]}, shares=shares, **trained)
 
 
 def find_some(graph: DenseGraph, images: Tensor) -> None:

@@ -53,13 +53,11 @@ shapes = dict(data_root=data_root, metainfo=dict(classes=classes, palette=palett
 train_dataloader = dict(
     batch_size=8,
     num_workers=0,
-    persistent_workers=False,
     dataset=dict(**shapes, pipeline=train_pipeline),
 )
 val_dataloader = dict(
     batch_size=8,
     num_workers=0,
-    persistent_workers=False,
     dataset=dict(**shapes, pipeline=test_pipeline),
 )
 test_dataloader = val_dataloader

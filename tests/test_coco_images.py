@@ -54,8 +54,8 @@ def test_a_config_of_mmdet_works_with_our_backbone(coco_mini, tmp_path):
         'train', config, '--work-dir', tmp_path / 'run', '--cfg-options', f'data_root={coco_mini}/',
         f'train_dataloader.dataset.pipeline.2.scale={SCALE}',
         f'val_dataloader.dataset.pipeline.1.scale={SCALE}',
-        'train_dataloader.dataset.indices=8', 'train_cfg.max_epochs=1',
-        'default_hooks.logger.interval=4', 'test_cfg=None',
+        'train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=4',
+        'train_cfg.max_epochs=1', 'default_hooks.logger.interval=2', 'test_cfg=None',
         'test_dataloader=None', 'test_evaluator=None', 'model.test_cfg.score_thr=0.0',
         'model.test_cfg.max_per_img=20',
     )  # fmt: skip

@@ -10,7 +10,6 @@ from torch import nn
 
 from mmeffvit.registry import MODELS, register_backbone
 from tests.conftest import run_python
-from tests.variants import sampled
 
 FOREIGN = ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'timm', 'torchvision', 'matplotlib.pyplot')
 HEAVY = ('torch', 'mmengine', 'numpy', 'cv2', 'rich')
@@ -31,75 +30,56 @@ atexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules]))
     assert run_python('-c', code).stdout.splitlines()[-1] == '[]'
 
 
-# the first module that is imported, in processes that have imported torch alone
-FIRST = """
+# every code in a process of its own, which has imported what ``before`` does
+FORKED = """
 import os
-import torch
-
-for first in {first}:
+{before}
+for code in {codes}:
     if os.fork():
         os.wait()
     else:
-        exec(first)
-        from mmengine.registry import MODELS
-        from mmengine.runner.checkpoint import CheckpointLoader
-        loaders = {{loader.__module__ for loader in CheckpointLoader._schemes.values()}}
-        print('SwiftFormer' in MODELS.module_dict, *loaders, flush=True)
+        exec(code)
         os._exit(0)
 """
 
 
-def test_names_and_loaders_are_registered_whatever_is_imported_first():
-    modules = (
-        'registries',
-        'registry',
-        'models',
-        'models.backbone',
-        'models.shvit.backbone',
-        'models.layers.conv',
-        'models.checkpoints',
-        'models.mobile_attention.mixers',
-        'train.engine.checkpoint_loader',
-        'zoo.models',
-    )
-    first = ['import mmeffvit', 'import mmengine, mmeffvit']
-    first += [f'import mmeffvit.{name}' for name in modules]
-    run = run_python('-c', FIRST.format(first=first))
-    assert run.stdout.splitlines() == ['True mmeffvit.train.engine.checkpoint_loader'] * len(first)
+def run_forked(before: str, codes: list[str]) -> list[str]:
+    return run_python('-c', FORKED.format(before=before, codes=codes)).stdout.splitlines()
 
 
-NAMES = """
-import sys
-
-import mmengine.config
-import {package}.registry
-
-assert 'mmeffvit' not in sys.modules
-registry = {package}.registry.MODELS
-{build}
+LOADERS = """
+from mmengine.registry import MODELS
+from mmengine.runner.checkpoint import CheckpointLoader
+loaders = {loader.__module__ for loader in CheckpointLoader._schemes.values()}
+print('SwiftFormer' in MODELS.module_dict, *loaders, flush=True)
 """
 
 
-@pytest.mark.parametrize('package', sampled(['mmdet', 'mmseg'], ['mmdet']))
-def test_scoped_names_work_without_imports(package):
-    build = "print(registry.build(dict(type='mmeffvit.SwiftFormer', arch='xs')).channels)"
-    code = NAMES.format(package=package, build=build)
-    assert run_python('-c', code).stdout.splitlines()[-1] == '(48, 56, 112, 220)'
+def test_names_and_loaders_are_registered_whatever_is_imported_first():
+    modules = ('registries', 'registry', 'models.shvit.backbone', 'models.layers.conv',
+               'models.checkpoints', 'train.engine.checkpoint_loader', 'zoo.models')  # fmt: skip
+    first = ['import mmengine, mmeffvit', *(f'import mmeffvit.{name}' for name in modules)]
+    printed = run_forked('import torch', [f'{each}\n{LOADERS}' for each in first])
+    assert printed == ['True mmeffvit.train.engine.checkpoint_loader'] * len(first)
 
 
-@pytest.mark.parametrize('package', sampled(['mmdet', 'mmseg'], ['mmseg']))
-def test_plain_names_work_after_custom_imports(package, tmp_path):
+def test_scoped_names_work_without_imports_and_plain_ones_after_custom_imports(tmp_path):
     config = tmp_path / 'existing.py'
     config.write_text(
         "custom_imports = dict(imports=['mmeffvit'])\n"
         "backbone = dict(type='SwiftFormer', arch='l1')\n"
     )
-    build = (
-        f'config = mmengine.config.Config.fromfile({str(config)!r}); '
-        'print(registry.build(config.backbone).channels)'
+    before = (
+        'import sys, mmengine.config, mmdet.registry, mmseg.registry\n'
+        "assert 'mmeffvit' not in sys.modules"
     )
-    code = NAMES.format(package=package, build=build)
-    assert run_python('-c', code).stdout.splitlines()[-1] == '(48, 96, 192, 384)'
+    scoped = "dict(type='mmeffvit.SwiftFormer', arch='xs')"
+    plain = f'mmengine.config.Config.fromfile({str(config)!r}).backbone'
+    codes = [
+        f'print({package}.registry.MODELS.build({built}).channels, flush=True)'
+        for package, built in (('mmdet', scoped), ('mmseg', plain))
+    ]
+    assert run_forked(before, codes)[-2:] == ['(48, 56, 112, 220)', '(48, 96, 192, 384)']
 
 
 def test_no_name_but_a_backbones_stands_in_another_packages_registry():

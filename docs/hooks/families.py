@@ -1,17 +1,15 @@
-"""The table of backbones on the first page, from the metafile and the measured CPU times.
+"""The table of backbones, from the metafile and the measured CPU times.
 
-A row is one variant: its own accuracy, configs and time. Released weights and license are those of
-the family, in its first row.
+A row is one variant: its own accuracy, configs and time.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from mmeffvit.zoo import Model, read_models
 
-from .tables import ROOT, milliseconds, seconds, table
+from .tables import DOCS, milliseconds, seconds, table
 
-PAGE = ROOT / 'README.md'
+PAGE = DOCS / 'backbones' / 'README.md'
 FAMILIES = {  # family of the metafile: its page and the variants to show
     'SwiftFormer': ('swiftformer.md', ('SwiftFormer-XS', 'SwiftFormer-L1')),
     'SHViT': ('shvit.md', ('SHViT-S1', 'SHViT-S4')),
@@ -25,58 +23,34 @@ FAMILIES = {  # family of the metafile: its page and the variants to show
     'PVTv2': ('pvtv2.md', ('PVTv2-B0',)),
     'DeiT': ('deit.md', ('DeiT-T',)),
 }  # fmt: skip
-HEADING = (
-    'backbone', 'parameters:', 'top-1:', 'box AP', 'mIoU', 'CPU, ms:', 'configs of the family',
-    'released weights of the family', 'license of the weights',
-)  # fmt: skip
-TASKS = {'detection': 'detection', 'segmentation': 'segmentation', 'classification': 'ImageNet'}
+HEADING = ('backbone', 'parameters:', 'top-1:', 'box AP', 'mIoU', 'CPU, ms:')
 
 
 def tables() -> str:
     models, times = list(read_models().values()), cpu_times()
     lines = [
-        row(family, index, variant, models, times)
+        row(family, variant, models, times)
         for family, (_, variants) in FAMILIES.items()
-        for index, variant in enumerate(variants)
+        for variant in variants
     ]
     return '\n' + table(HEADING, lines) + '\n'
 
 
 def row(
-    family: str, index: int, variant: str, models: Iterable[Model], times: Mapping[str, str]
+    family: str, variant: str, models: Iterable[Model], times: Mapping[str, str]
 ) -> tuple[str, ...]:
-    of_family = [model for model in models if model.family == family]
-    own = [model for model in of_family if variant in model.architecture[:2]]
+    own = [m for m in models if m.family == family and variant in m.architecture[:2]]
     configs = [model for model in own if model.config]
     (backbone,) = [model for model in own if not model.config] or [None]
     counted = backbone or next(model for model in own if top1(model))
     return (
-        f'[{variant}](docs/backbones/{FAMILIES[family][0]})',
+        f'[{variant}]({FAMILIES[family][0]})',
         f'{counted.parameters / 1e6:.1f} M' + ' with classifier' * (backbone is None),
         f'{top1(counted):.1f}',
         best(configs, 'box AP', 'COCO'),
         best(configs, 'mIoU', 'ADE20K'),
         times.get(counted.name, ''),
-        *(about(of_family) if index == 0 else ('', '', '')),
     )
-
-
-def about(models: Sequence[Model]) -> tuple[str, str, str]:
-    """Tasks of the configs, released files and their license."""
-    tasks = [name for task, name in TASKS.items() if any(task in m.tasks for m in models)]
-    licenses = {m.license['Name']: m.license['URL'] for m in models if m.weights and m.license}
-    return (
-        ', '.join(tasks),
-        released(models) or 'none',
-        ', '.join(f'[{name}]({url})' for name, url in licenses.items()),
-    )
-
-
-def released(models: Iterable[Model]) -> str:
-    """How many files of weights the authors released, by the data that they were trained on."""
-    files = {model.weights: model.dataset for model in models if model.weights}
-    counts = Counter(name.removesuffix('-1k').partition(' + ')[0] for name in files.values())
-    return ', '.join(f'{count} {name}' for name, count in counts.items())
 
 
 def top1(model: Model) -> float | None:

@@ -1,5 +1,6 @@
 """The tables of the model zoo: licenses by family, every config by head, released backbones."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import compress, groupby
 
@@ -37,14 +38,17 @@ def tables() -> str:
 
 
 def licenses(models: Iterable[Model]) -> str:
-    """A row for each license of released weights."""
-    found: dict[tuple[str, str, str], int] = {}
+    """A row for each license of released weights, with the files by the data of their training."""
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
     for model in models:
         if model.weights:
             key = (model.family, model.license['Name'], model.license['URL'])
-            found[key] = found.get(key, 0) + 1
-    rows = ((family, f'[{name}]({url})', str(n)) for (family, name, url), n in found.items())
-    return '\n## Licenses of the weights\n\n' + table(('family', 'license', 'models:'), rows)
+            found.setdefault(key, {})[model.weights] = model.dataset.removesuffix('-1k')
+    rows = (
+        (family, f'[{name}]({url})', ', '.join(f'{n} {data}' for data, n in Counter(files).items()))
+        for (family, name, url), files in ((key, found[key].values()) for key in found)
+    )
+    return '\n## Licenses of the weights\n\n' + table(('family', 'license', 'files'), rows)
 
 
 def section(title: str, models: list[Model]) -> str:
@@ -55,7 +59,7 @@ def section(title: str, models: list[Model]) -> str:
     if not metrics:
         metrics = ['box AP' if 'detection' in models[0].tasks else 'mIoU']
     with_ours = any(OURS in model.metrics_by_source() for model in models)
-    heading = ['name', *(f'{SHORT.get(name, name)}:' for name in metrics), 'published in']
+    heading = ['name', *(f'{SHORT.get(name, name)}:' for name in metrics)]
     heading += ['ours'] * with_ours + ['parameters, M:', 'MACs, G:', 'weights']
     with_number = [model for model in models if model.metrics_by_source()]
     others = [model for model in models if model not in with_number]
@@ -82,8 +86,7 @@ def row(model: Model, metrics: Iterable[str], with_ours: bool) -> list[str]:
     ours = [numbers(model.metrics_by_source().get(OURS, {}))] if with_ours else []
     return [
         config_link(model, PAGE) + needs(model) if model.config else model.name,
-        *(f'{values[name]}' if name in values else '' for name in metrics),
-        short(source),
+        *(linked(values[name], source) if name in values else '' for name in metrics),
         *ours,
         f'{model.parameters / 1e6:.2f}',
         f'{model.macs / 1e9:.2f}',
@@ -91,12 +94,13 @@ def row(model: Model, metrics: Iterable[str], with_ours: bool) -> list[str]:
     ]
 
 
-def short(source: str) -> str:
-    """``SHViT, table 5`` for the number of a paper."""
+def linked(value: float, source: str) -> str:
+    """A number of a paper with a link to the table; one of the authors' model zoo as it is."""
     for prefix, (title, _) in PAPERS.items():
         if source.startswith(prefix) and source != prefix:
-            return title + ',' + source.removeprefix(prefix)
-    return source
+            table = f'{title}{source.removeprefix(prefix)}'
+            return f'[{value}](papers.md#{table.lower().replace(" ", "-")})'
+    return f'{value}'
 
 
 def needs(model: Model) -> str:

@@ -8,30 +8,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmeffvit.utils.text import shortened
-
 from .figures import save_figure
 
 MIB = 2**20
-MAX_KINDS = 10
-MAX_LAYERS = 15
-LONGEST = 44  # characters of a layer's name
 BEST = '#2ca02c'
 WIDEST = 1.4  # width of the plot relative to the slowest median; longer error bars are cut
 
 
 def draw_profile(profile: Mapping[str, Any], path: Path) -> None:
-    """Draw times and memory of all files, and times of operators and layers.
+    """Draw times and memory of all files.
 
     Args:
         profile: Output of :meth:`mmeffvit.deploy.profile.report.Profile.as_dict`.
         path: The PNG to write.
     """
-    files, absent, layers = profile['measured'], profile['absent'], profile['layers']
-    heights = [1.6 + 0.28 * (len(files) + len(absent))]
-    if layers:
-        heights.append(1.2 + 0.25 * MAX_LAYERS)
-    figure = Figure(figsize=(13, 0.6 + sum(heights)), layout='constrained')
+    files, absent = profile['measured'], profile['absent']
+    rows = len(files) + len(absent)
+    figure = Figure(figsize=(13, 2.2 + 0.28 * rows), layout='constrained')
     batch, _, height, width = profile['shape']
     clock = {'wall': 'wall clock', 'processor': 'CPU time'}[profile['clock']]
     figure.suptitle(
@@ -39,15 +32,10 @@ def draw_profile(profile: Mapping[str, Any], path: Path) -> None:
         f'{profile["machine"]}, {profile["cores"]} cores',
         fontsize='medium',
     )
-    parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    times, memory = parts[0].subplots(1, 2, sharey=True, width_ratios=(2, 1))
+    times, memory = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
     draw_times(times, files)
     draw_memory(memory, files)
     name_rows(times, files, absent)
-    if layers:
-        kinds, slowest = parts[1].subplots(1, 2)
-        draw_kinds(kinds, layers)
-        draw_layers(slowest, layers)
     save_figure(figure, path)
 
 
@@ -106,31 +94,3 @@ def place_legend(axes: Axes) -> None:
     axes.legend(
         fontsize='small', loc='upper center', bbox_to_anchor=(0.5, -0.08), ncols=2, frameon=False
     )
-
-
-def draw_kinds(axes: Axes, layers: Mapping[str, Any]) -> None:
-    """Share of each kind of operator, the slowest on top; the rest is one bar."""
-    shown = [(f'{k["kind"]} x {k["number"]}', k['seconds']) for k in layers['kinds']]
-    shown, rest = shown[:MAX_KINDS], shown[MAX_KINDS:]
-    if rest:
-        shown.append((f'{len(rest)} others', sum(seconds for _, seconds in rest)))
-    title = f'operators of {layers["runtime"]}, float32, {layers["threads"]} thr.'
-    draw_shares(axes, shown, layers['total_seconds'], title)
-
-
-def draw_layers(axes: Axes, layers: Mapping[str, Any]) -> None:
-    slowest = sorted(layers['layers'], key=lambda layer: layer['seconds'], reverse=True)
-    shown = [(shortened(n['name'], LONGEST), n['seconds']) for n in slowest[:MAX_LAYERS]]
-    draw_shares(axes, shown, layers['total_seconds'], 'slowest layers')
-
-
-def draw_shares(axes: Axes, shown: Sequence[tuple[str, float]], total: float, title: str) -> None:
-    """Bars in milliseconds with percentages, the first on top."""
-    names, seconds = zip(*shown[::-1], strict=True)
-    positions = range(len(names))  # names may repeat
-    bars = axes.barh(positions, [1e3 * value for value in seconds], 0.7)
-    axes.bar_label(bars, [f'{value / total:.1%}' for value in seconds], padding=3, fontsize='small')
-    axes.set_yticks(positions, names, fontsize='small')
-    axes.margins(x=0.12)
-    axes.set_xlabel('ms', fontsize='small')
-    axes.set_title(title, fontsize='medium')

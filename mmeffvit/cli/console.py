@@ -15,7 +15,6 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
 from mmeffvit.models.checkpoints.pretrained import checkpoint_of
-from mmeffvit.train.engine.hooks import rates
 from mmeffvit.train.engine.launcher import unwrap
 from mmeffvit.train.engine.metrics import LOW, in_percent
 from mmeffvit.utils.messages import output
@@ -23,7 +22,8 @@ from mmeffvit.utils.quiet import replaced
 from mmeffvit.utils.text import counted, duration
 
 MEASURED = 20  # steps before the time of the run is estimated
-RATED = 100  # steps before the rates of loading and of the model are shown
+RATED = 100  # steps before the share of data loading is shown
+WAITING = 0.2  # of a step, from which more processes are suggested
 REFRESH = 0.5  # seconds between updates of the live line
 WINDOW = 20  # steps that the shown loss is averaged over
 NO_METRICS = 'no metrics: nothing was detected'  # COCO's metric has no values then
@@ -96,14 +96,10 @@ def start_of(runner: Runner) -> str:
     return runner._load_from or (f'{weights} (backbone)' if weights else '')
 
 
-def describe_rates(loading: float, model: float, workers: int) -> str:
-    """One line: whether loading or the model, in images per second, is the bottleneck."""
-    how = f'in {counted(workers, "process")}' if workers else 'between the steps'
-    text = f'loading {loading:.3g} images/s {how}, the model {model:.3g}: '
-    if model <= loading:
-        return text + 'the model is the bottleneck'
-    more = max(2, 2 * workers)
-    return f'{text}loading is the bottleneck; try train_dataloader.num_workers={more}'
+def describe_loading(share: float, workers: int) -> str:
+    """One line: the share of a step that waits for data, and what helps if it is large."""
+    hint = f': try --workers {max(2, 2 * workers)}' if share >= WAITING else ''
+    return f'loading takes {share:.0%} of a step{hint}'
 
 
 class RunConsole(Hook):
@@ -144,9 +140,10 @@ class RunConsole(Hook):
         done = runner.iter + 1 - self.first  # the loop counts this step after its hooks
         if done == MEASURED and runner.max_iters > self.first + MEASURED:
             self.print(f'about {self.time_left(runner, done)} to go, without validation')
-        if done == RATED and 'train/data_time' in runner.message_hub.log_scalars:
-            workers = getattr(runner.train_dataloader, 'num_workers', 0)
-            self.print(describe_rates(*rates(runner, size * get_world_size(), RATED // 2), workers))
+        scalars = runner.message_hub.log_scalars
+        if done == RATED and 'train/data_time' in scalars:
+            waited, total = (scalars[f'train/{k}'].mean(RATED // 2) for k in ('data_time', 'time'))
+            self.print(describe_loading(waited / total, runner.train_dataloader.num_workers))
         now = time.monotonic()
         if now - self.shown >= REFRESH:
             self.shown = now

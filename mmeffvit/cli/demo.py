@@ -9,7 +9,7 @@ from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.data.shapes import ShapesSpec, generate
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.metrics import in_percent
-from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.options import RunOptions, use_device
 from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.machine import num_cores
@@ -49,6 +49,7 @@ def run_demo(
     Raises:
         UserError: If training failed.
     """
+    use_device('cpu')  # the demo is one of a CPU
     start = time.monotonic()
     config = str(resource_dir('configs') / CONFIG)
     data = folder / 'shapes'
@@ -62,8 +63,7 @@ def run_demo(
     train_in_processes(
         processes,
         config,
-        RunOptions(work_dir=folder / 'run', cfg_options=settings, seed=seed, verbose=False),
-        environment=dict(CUDA_VISIBLE_DEVICES=''),  # the demo is one of a CPU
+        RunOptions(folder / 'run', settings, seed=seed, verbose=False, device='cpu'),
     )
     checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
     options = RunOptions(

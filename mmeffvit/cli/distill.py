@@ -69,8 +69,8 @@ def make_parser() -> ArgumentParser:
         '--losses',
         nargs='+',
         metavar='NAME',
-        help='losses with a teacher that is a PyTorch model: cwd (default), imitation, '
-        'crosskd or soft for detectors, pixels (default) or cwd for segmentors, or none',
+        help='losses with a teacher that is a PyTorch model: cwd (default), imitation '
+        'or crosskd for detectors, pixels (default) or cwd for segmentors, or none',
     )
     add(
         '--no-comparison',

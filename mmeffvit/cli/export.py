@@ -4,8 +4,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.deploy.export import ToolOptions, export_model
+from mmeffvit.deploy.export import ToolOptions, check_file, export_model
 from mmeffvit.deploy.formats.table import BY_SUFFIX
+from mmeffvit.inference.predictor import Predictor
 
 from .arguments import MODEL, add_checkpoint, add_config, add_shape, new_parser, output_file
 from .console import working
@@ -43,7 +44,12 @@ def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
     )
 
 
-def run(config: str, checkpoint: str | None, out: Path, **values: Any) -> None:
+def run(
+    config: str, checkpoint: str | None, out: Path, cfg_options: dict[str, Any], **values: Any
+) -> None:
+    options = ToolOptions(**values)
+    check_file(out, options)
     with working(f'exporting to {out}'):
-        text = export_model(config, checkpoint, out, ToolOptions(**values))
+        predictor = Predictor(config, checkpoint, device='cpu', cfg_options=cfg_options)
+        text = export_model(predictor, out, options)
     print(text)

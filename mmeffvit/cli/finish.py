@@ -25,6 +25,7 @@ from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, format_of
 from mmeffvit.deploy.int8.quantize import quantize
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.train.engine.options import RunOptions
@@ -183,6 +184,12 @@ class FinishedRun:
         analyze(found, evaluator.ann_file, out, types=types, classes=self.config.classes)
         return out
 
+    @cached_property
+    def predictor(self) -> Predictor:
+        return Predictor(
+            self.config_path, self.checkpoint, device='cpu', cfg_options=self.cfg_options
+        )
+
     def export(self, suffix: str) -> Path:
         path = self.result / f'model{suffix}'
         shape = tuple(self.tested[0]['inputs'].shape[1:])
@@ -190,9 +197,8 @@ class FinishedRun:
             shape=shape if BY_SUFFIX[suffix].is_fixed else None,
             batch=1 if BY_SUFFIX[suffix].is_fixed else None,
             image=images_of(self.tested)[0],
-            cfg_options=self.cfg_options,
         )
-        export_model(str(self.config_path), str(self.checkpoint), path, options)
+        export_model(self.predictor, path, options)
         return path
 
     def int8(self) -> str:

@@ -50,7 +50,7 @@ def make_parser() -> ArgumentParser:
         metavar='FOLDER',
         help='output folder of visualizations (default: %(default)s)',
     )
-    add('--no-save-vis', dest='no_pictures', action='store_true', help='save no visualizations')
+    add('--no-save-vis', dest='no_drawings', action='store_true', help='save no visualizations')
     add(
         '--score-thr',
         type=float,
@@ -77,7 +77,7 @@ def run(
     config: str,
     inputs: list[str],
     out_dir: Path,
-    no_pictures: bool,
+    no_drawings: bool,
     device: str,
     cfg_options: dict[str, Any],
     **values: Any,
@@ -97,7 +97,7 @@ def run(
             return ExportedPredictor(config, device='cpu' if device == 'auto' else device)
         return Predictor(config, checkpoint, device=device, cfg_options=cfg_options)
 
-    options = PredictOptions(pictures=None if no_pictures else out_dir, **values)
+    options = PredictOptions(drawings=None if no_drawings else out_dir, **values)
     report = partial(print, file=sys.stderr, flush=True)
     with warnings.catch_warnings():
         warnings.filterwarnings('ignore', module=r'torch\b')  # of what mmdet calls

@@ -10,7 +10,6 @@ from mmeffvit.analysis.profile import draw_profile
 from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED
 from mmeffvit.deploy.profile.run import (
-    Profile,
     ProfileOptions,
     profile_file,
     profile_model,
@@ -18,6 +17,7 @@ from mmeffvit.deploy.profile.run import (
 )
 from mmeffvit.deploy.profile.worker import CLOCKS
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
 from mmeffvit.utils.files import check_output, write_file
 
 from .arguments import MODEL, add_checkpoint, add_config, add_verbose, new_parser, output_file, take
@@ -91,14 +91,26 @@ def run(
     out: Path | None,
     write: Path | None,
     verbose: bool,
+    cfg_options: dict[str, Any],
     **values: Any,
 ) -> None:
     export = ToolOptions(**take(values, ToolOptions))
     options = ProfileOptions(**take(values, ProfileOptions))
     check_outputs(out, write)
+    path = Path(config)
+    is_exported = path.suffix in BY_SUFFIX
+    if is_exported and (checkpoint or export.backbone_only or cfg_options):
+        raise UserError(
+            f'{config} is an exported file, for which there is no checkpoint, --backbone-only or '
+            '--cfg-options'
+        )
     with tempfile.TemporaryDirectory() as folder:
         with working(f'exporting {config}', verbose=verbose):
-            result = profile(config, checkpoint, Path(folder), export, options)
+            if is_exported:
+                result = profile_file(path, Path(folder), export, options)
+            else:
+                model = Predictor(config, checkpoint, device='cpu', cfg_options=cfg_options)
+                result = profile_model(model, Path(folder), export, options)
         print(result)
         if numbers:
             write_file(numbers, json.dumps(result.as_dict(), indent=1) + '\n')
@@ -118,20 +130,3 @@ def check_outputs(out: Path | None, write: Path | None) -> None:
         )
     for suffix in OPENED if write else ():
         check_output(write.with_suffix(suffix))
-
-
-def profile(
-    model: str, checkpoint: str | None, folder: Path, export: ToolOptions, options: ProfileOptions
-) -> Profile:
-    """Profile an exported file, or a config with its checkpoint."""
-    path = Path(model)
-    if path.suffix not in BY_SUFFIX:
-        return profile_model(model, checkpoint, folder, export, options)
-    if path.suffix not in OPENED:
-        raise UserError(f'{model} runs on macOS only; choose from {", ".join(OPENED)}')
-    if checkpoint or export.backbone_only or export.cfg_options:
-        raise UserError(
-            f'{model} is an exported file, for which there is no checkpoint, --backbone-only or '
-            '--cfg-options'
-        )
-    return profile_file(path, folder, export, options)

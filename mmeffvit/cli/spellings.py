@@ -33,7 +33,6 @@ ULTRALYTICS: Answers = {
     'name': {'predict': '--out-dir FOLDER', '': '--work-dir FOLDER'},
     'batch': {'': '--cfg-options test_dataloader.batch_size=N'},
     'workers': {'': '--cfg-options test_dataloader.num_workers=N'},
-    'device': {'train': GPUS},
     'format': {'': 'the suffix of the output file selects the format, such as model.onnx'},
     'int8': {'': '`mmeffvit quantize model.onnx IMAGES OUT`, after the export'},
     'nbs': {'train': '--grad-accum-steps N'},

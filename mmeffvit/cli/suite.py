@@ -7,8 +7,8 @@ Exit code: 0 if all are done, 1 if some failed, 2 if the command cannot run.
 from argparse import ArgumentParser
 from typing import Any
 
-from mmeffvit.analysis.suite.commands import PRINTED, SuiteOptions
-from mmeffvit.analysis.suite.run import cluster_commands, run_suite
+from mmeffvit.analysis.suite.commands import SuiteOptions
+from mmeffvit.analysis.suite.run import run_suite
 
 from .arguments import add_cfg_options, add_verbose, new_parser, output_folder
 from .console import working
@@ -25,7 +25,6 @@ def make_parser() -> ArgumentParser:
         metavar='FOLDER',
         help='folder of suite.json, suite.md and one folder per config (default: work_dirs)',
     )
-    add('--test-only', action='store_true', help='only test the latest checkpoints')
     add(
         '--released',
         action='store_true',
@@ -34,23 +33,18 @@ def make_parser() -> ArgumentParser:
     add('--amp', action='store_true', help='train in mixed precision')
     add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
     add(
-        '--print',
-        choices=PRINTED,
-        dest='system',
-        help='print the commands for a cluster instead of running them',
+        '--nproc-per-node',
+        dest='processes',
+        type=int,
+        default=1,
+        metavar='N',
+        help='number of processes per run, one per GPU (default: 1)',
     )
-    add('--gpus', type=int, default=1, metavar='N', help='processes per run (default: 1)')
-    add('--gpus-per-node', type=int, default=8, metavar='N', help='default: 8')
-    add('--partition', help='Slurm partition')
     add_cfg_options(parser)
     add_verbose(parser)
     return parser
 
 
-def run(configs: list[str], system: str | None, verbose: bool, **values: Any) -> int:
-    options = SuiteOptions(**values)
-    if system is None:
-        with working('', verbose=verbose):
-            return run_suite(configs, options)
-    print(*cluster_commands(configs, options, system), sep='\n')
-    return 0
+def run(configs: list[str], verbose: bool, **values: Any) -> int:
+    with working('', verbose=verbose):
+        return run_suite(configs, SuiteOptions(**values))

@@ -14,8 +14,7 @@ from mmeffvit.config.load import find_config
 from mmeffvit.data.detect import Task
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.compiled import PARTS
-from mmeffvit.train.engine.options import check_accelerator
+from mmeffvit.train.engine.options import check_accelerator, use_device
 from mmeffvit.train.engine.processes import train_in_processes, work_dir_of
 from mmeffvit.train.engine.step_format import ROUNDED
 from mmeffvit.train.engine.train import train
@@ -97,7 +96,7 @@ def add_training(parser: ArgumentParser) -> None:
         action=BooleanOptionalAction,
         help='memory layout of images and feature maps (default: channels_last on CPUs)',
     )
-    add('--compile', action='store_true', help='compile backbone and neck with torch.compile')
+    add('--device', help='cpu, cuda, cuda:N or mps (default: an accelerator if there is one)')
     add(
         '--nproc-per-node',
         dest='processes',
@@ -222,17 +221,16 @@ def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -
 
 
 def set_steps(values: dict[str, Any]) -> None:
-    """Move the options that are settings of a config to ``cfg_options``."""
+    """Choose the device, and move options that are settings of a config to ``cfg_options``."""
     settings: dict[str, Any] = {}
+    if values['device'] is not None:
+        use_device(values['device'])
     dtype = values.pop('amp_dtype')
     if dtype == ROUNDED:
         settings['amp_dtype'], values['amp'] = dtype, False
     elif values['amp'] or dtype:
         values['amp'] = True
         check_accelerator('--amp-dtype float16' if dtype else '--amp')
-    if values.pop('compile'):
-        check_accelerator('--compile')
-        settings['compiled'] = list(PARTS)
     for name, key in AS_SETTINGS.items():
         if (value := values.pop(name)) is not None:
             settings[key] = value

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
 
 from .arguments import add_shape, new_parser, output_folder
 from .console import working
@@ -40,5 +41,5 @@ def run(model: str, out: Path, bundle: bool, shape: tuple[int, int] | None) -> N
     with TemporaryDirectory() as folder:
         exported = Path(folder, f'{Path(model).stem}.onnx')
         with working(f'exporting {model}'):
-            export_model(model, None, exported, ToolOptions(shape))
+            export_model(Predictor(model, device='cpu'), exported, ToolOptions(shape))
         print(write_page(exported, out, bundle=bundle))

@@ -201,3 +201,11 @@ def eval_proposals(model: Mapping[str, Any]) -> int:
     """Number of proposals of the first stage at test time."""
     rpn = (model.get('test_cfg') or {}).get('rpn') or {}
     return rpn.get('max_per_img', DEFAULT_PROPOSALS)
+
+
+def meta_of(shape: tuple[int, int]) -> dict[str, Any]:
+    """The metainfo of an image of this height and width that was not resized."""
+    return dict(
+        img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape,
+        scale_factor=(1.0, 1.0), flip=False, img_id=0, img_path='noise.png',
+    )  # fmt: skip

@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from mmeffvit.inference.predictor import make_result
-from mmeffvit.inference.results import ClassScores, LabelMap
-from mmeffvit.train.checks.sample import meta_of
+from mmeffvit.config.datasets import meta_of
+from mmeffvit.inference.results import ClassScores, LabelMap, make_result
 from mmeffvit.utils.boxes import match_objects
 
 from .agreement import OBJECTS, DisagreementError, Measure, Outputs, largest_error, worst

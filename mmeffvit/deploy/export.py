@@ -1,10 +1,9 @@
 """Export of a config and a checkpoint to a file for other runtimes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib import get_data_path
@@ -40,23 +39,25 @@ class ToolOptions(ExportOptions):
         backbone_only: Export only the backbone's maps.
         image: Image for the comparison; by default one of the config's data or matplotlib's.
         half: Half precision, for formats that support it.
-        cfg_options: Dotted keys and values that override the config's.
     """
 
     backbone_only: bool = False
     image: Path | None = None
     half: bool = False
-    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.image is not None and not self.image.is_file():
+            raise UserError(f'--image {str(self.image)!r} does not exist')
 
 
 def export_model(
-    config_path: str, checkpoint: str | None, out: str | Path, options: ToolOptions | None = None
+    predictor: Predictor, out: str | Path, options: ToolOptions | None = None
 ) -> Written:
     """Export a trained model to a file for other runtimes, if the file agrees with the model.
 
     Args:
-        config_path: A config file of mmdet, mmseg or mmpretrain, or the name of one of ours.
-        checkpoint: See :class:`mmeffvit.Predictor`.
+        predictor: The model, on the CPU.
         out: The file; its suffix selects the format, see
             :mod:`mmeffvit.deploy.formats.table`.
         options: See :class:`ToolOptions`.
@@ -64,11 +65,10 @@ def export_model(
     Raises:
         UserError: If the model cannot be exported, there is no image to compare on, or the file
             disagrees with the model; then nothing is written.
-        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     options, out = options or ToolOptions(), Path(out)
-    check_options(out, options)
-    return load_source(config_path, checkpoint, options).write(out, options, half=options.half)
+    check_file(out, options)
+    return make_source(predictor, options).write(out, options, half=options.half)
 
 
 @dataclass(frozen=True)
@@ -95,23 +95,19 @@ class Source:
         )
 
 
-def load_source(config_path: str, checkpoint: str | None, options: ToolOptions) -> Source:
-    """Build the model of a config; see :func:`export_model` for the arguments and errors."""
-    predictor = Predictor(config_path, checkpoint, device='cpu', cfg_options=options.cfg_options)
+def make_source(predictor: Predictor, options: ToolOptions) -> Source:
+    """See :func:`export_model` for the arguments and errors."""
     model, config = predictor.model, predictor.config
+    if (device := next(model.parameters()).device.type) != 'cpu':
+        raise UserError(f"the model is on {device}: give Predictor(..., device='cpu')")
     image = options.image or find_image(config)
     graph = graph_of(model, options)
     try:
         prepared = predictor.prepare(predictor.read(image), image)
     except Unreadable as error:
         raise UserError(f'the image to compare on cannot be read: {error}') from error
-    metadata = config_metadata(
-        config,
-        model,
-        predictor.meta,
-        category_ids=predictor.coco_ids().categories,
-        label_offset=predictor.label_offset,
-    )
+    ids, offset = predictor.coco_ids().categories, predictor.label_offset
+    metadata = config_metadata(config, model, predictor.meta, category_ids=ids, label_offset=offset)
     described = parse_metadata({**model_metadata(graph), **metadata})
     errors = [compare_pixels(prepared['inputs'].numpy()[::-1], prepare(image, described)[0])]
     check_agreement(errors, str(image))
@@ -141,25 +137,12 @@ def find_image(config: Config) -> Path:
     return sample
 
 
-def check_options(out: Path, options: ToolOptions) -> None:
-    """Raise UserError if an option is invalid, before the model is built."""
-    check_sizes(options)
+def check_file(out: Path, options: ToolOptions) -> None:
+    """Raise UserError if a file with these options cannot be written, before the model is built."""
     kind = format_of(out)
     kind.check(options, half=options.half)
     check_output(out)  # a Core ML package is a folder, but existing ones are not replaced either
     check_companions(out, kind.companions)
-
-
-def check_sizes(options: ToolOptions) -> None:
-    """Raise UserError if an option that does not depend on the format is invalid."""
-    if options.shape is not None and min(options.shape) < 32:
-        raise UserError(f'--shape is {options.shape}; sides must be at least 32 pixels')
-    if options.batch is not None and options.batch < 1:
-        raise UserError(f'--batch is {options.batch}; it must be at least 1')
-    if not 18 <= options.opset <= 23:
-        raise UserError(f'--opset is {options.opset}; choose 18 to 23')
-    if options.image is not None and not options.image.is_file():
-        raise UserError(f'--image {str(options.image)!r} does not exist')
 
 
 def graph_of(model: nn.Module, options: ToolOptions) -> Graph:

@@ -36,14 +36,14 @@ class Media:
     Args:
         path: The file; empty for an array.
         name: Its name in results: a path relative to the output folder.
-        picture: The unique name of its visualization: its own name if this type can be written.
+        drawing: The unique name of its visualization: its own name if this type can be written.
         labels: The unique name of its label map; for a video, of the folder of its label maps.
         image: The array, (H, W, 3) BGR; None for a file.
     """
 
     path: Path
     name: Path
-    picture: Path
+    drawing: Path
     labels: Path
     image: NDArray | None = None
 
@@ -181,17 +181,17 @@ def make_sources(found: Sequence[Found]) -> list[Media]:
     names = [name for _, name, _ in found]
     videos = [name.suffix.lower() in VIDEOS for name in names]
     suffixes = ['.mp4' if video else '.png' for video in videos]
-    pictures = [
+    drawings = [
         name if name.suffix.lower() in KEPT else
         name.with_suffix(suffix) if video else name.with_name(name.name + suffix)
         for name, suffix, video in zip(names, suffixes, videos, strict=True)
     ]  # fmt: skip
     labels = [n if video else n.with_suffix('.png') for n, video in zip(names, videos, strict=True)]
-    pictures = result_names(names, pictures, suffixes)
+    drawings = result_names(names, drawings, suffixes)
     labels = result_names(names, labels, ['' if video else '.png' for video in videos])
     return [
-        Media(path, name, picture, label, image)
-        for (path, name, image), picture, label in zip(found, pictures, labels, strict=True)
+        Media(path, name, drawing, label, image)
+        for (path, name, image), drawing, label in zip(found, drawings, labels, strict=True)
     ]
 
 

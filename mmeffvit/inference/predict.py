@@ -11,7 +11,7 @@ from mmeffvit.utils.text import align, counted, escape, listed
 
 from .coco_ids import CocoIds
 from .inputs import Frame, count_frames, find_inputs, read_frames
-from .predictor import SCORE_THR, BasePredictor, check_thresholds, picture_writer, predict_frames
+from .predictor import SCORE_THR, BasePredictor, check_thresholds, drawing_writer, predict_frames
 from .results import ClassScores, Detections, Result
 from .writers import ClassWriter, CocoWriter, LabelMapWriter, Writer, check_outputs
 
@@ -25,13 +25,13 @@ class PredictOptions:
     Args:
         out: A ``.json`` file for a detector or classifier, a folder for a segmentor; None writes no
             results.
-        pictures: Folder for the visualizations; None draws none.
+        drawings: Folder for the visualizations; None draws none.
         score_thr: Score threshold, in [0, 1]; None draws scores from 0.3 and writes all results.
         batch_size: Batch size. A segmentor batches images of the same size only.
     """
 
     out: Path | None = None
-    pictures: Path | None = None
+    drawings: Path | None = None
     score_thr: float | None = None
     batch_size: int = 1
 
@@ -119,7 +119,7 @@ def predict(
         mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     check_thresholds(options.score_thr, options.batch_size)
-    if options.out is None and options.pictures is None:
+    if options.out is None and options.drawings is None:
         raise UserError('--no-save-vis without --out would write nothing: give --out')
     found = find_inputs(inputs)
     predictor = open_predictor()
@@ -127,7 +127,7 @@ def predict(
     check_out(predictor, options.out)
     writes_list = predictor.is_detector or predictor.is_classifier
     labels = None if writes_list else options.out
-    check_outputs(found.sources, pictures=options.pictures, labels=labels)
+    check_outputs(found.sources, drawings=options.drawings, labels=labels)
     writers = make_writers(predictor, ids, options)
     if found.others:
         kinds = listed(f'{n} of type {kind or "(none)"}' for kind, n in found.others.items())
@@ -161,8 +161,8 @@ def check_out(predictor: BasePredictor, out: Path | None) -> None:
 
 def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
     writers: list[Writer] = []
-    if options.pictures is not None:
-        writers.append(picture_writer(predictor, options.pictures, options.score_thr))
+    if options.drawings is not None:
+        writers.append(drawing_writer(predictor, options.drawings, options.score_thr))
     if options.out is not None and predictor.is_detector:
         writers.append(CocoWriter(options.out, ids))
     elif options.out is not None and predictor.is_classifier:
@@ -174,7 +174,7 @@ def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions
 
 def describe_files(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[str]:
     """Paths of the results, and the meaning of their numbers."""
-    lines = [] if options.pictures is None else [f'visualizations: {options.pictures}']
+    lines = [] if options.drawings is None else [f'visualizations: {options.drawings}']
     if options.out is None:
         return lines
     lines.append(f'results: {options.out}')

@@ -22,7 +22,7 @@ from .coco_ids import CocoIds, find_ids
 from .drawing import draw, make_palette
 from .inputs import Frame, Input, find_inputs, read_frames
 from .results import Detections, Result, make_result
-from .writers import PictureWriter, Writer, check_outputs
+from .writers import DrawingWriter, Writer, check_outputs
 
 SCORE_THR = 0.3  # default for visualizations
 
@@ -121,8 +121,8 @@ class BasePredictor(ABC):
         collector = Collector()
         writers: list[Writer] = [collector]
         if out_dir is not None:
-            check_outputs(found.sources, pictures=Path(out_dir))
-            writers.append(picture_writer(self, Path(out_dir), score_thr))
+            check_outputs(found.sources, drawings=Path(out_dir))
+            writers.append(drawing_writer(self, Path(out_dir), score_thr))
         frames = read_frames(found.sources, self.read, reject)
         predict_frames(self, frames, writers, score_thr, batch_size)
         is_file = is_one and (not isinstance(inputs, str | Path) or Path(inputs).is_file())
@@ -227,12 +227,12 @@ class Collector(Writer):
         self.results.append(result)
 
 
-def picture_writer(
+def drawing_writer(
     predictor: BasePredictor, folder: Path, score_thr: float | None
-) -> PictureWriter:
+) -> DrawingWriter:
     """A writer of visualizations, by default of detections with a score of at least 0.3."""
     shown = SCORE_THR if score_thr is None else score_thr
-    return PictureWriter(folder, partial(predictor.draw, score_thr=shown))
+    return DrawingWriter(folder, partial(predictor.draw, score_thr=shown))
 
 
 def predict_frames(

@@ -147,7 +147,7 @@ class LabelMapWriter(Writer):
         write_labels(self.folder / frame.labels, result.labels + self.offset)
 
 
-class PictureWriter(Writer):
+class DrawingWriter(Writer):
     """Visualizations named after the images, and one ``.mp4`` per video.
 
     Args:
@@ -164,15 +164,15 @@ class PictureWriter(Writer):
 
     def write(self, frame: Frame, result: Result) -> None:
         """Write an image, or append to the video."""
-        path, picture = self.folder / frame.source.picture, self.draw(frame.image, result)
+        path, drawn = self.folder / frame.source.drawing, self.draw(frame.image, result)
         if self.path not in (None, path):
             self.close()
         if frame.number is None:
-            write_image(path, picture)
+            write_image(path, drawn)
             return
         if self.video is None:
-            self.start(path, frame.rate, picture.shape[:2])
-        self.video.write(picture)
+            self.start(path, frame.rate, drawn.shape[:2])
+        self.video.write(drawn)
 
     def start(self, path: Path, rate: float, size: tuple[int, int]) -> None:
         """Start a video of (H, W) pixels.
@@ -200,19 +200,19 @@ class PictureWriter(Writer):
 
 
 def check_outputs(
-    sources: Iterable[Media], *, pictures: Path | None = None, labels: Path | None = None
+    sources: Iterable[Media], *, drawings: Path | None = None, labels: Path | None = None
 ) -> None:
     """Check in advance that all results, in the two folders, have different files.
 
     Raises:
         UserError: If an input or a result would be overwritten, or a file cannot be written.
     """
-    for folder in filter(None, (pictures, labels)):
+    for folder in filter(None, (drawings, labels)):
         check_output(folder, folder=True)
     sources = list(sources)
     taken = {source.path.resolve(): source.path for source in sources if source.image is None}
     for source in sources:
-        targets = [] if pictures is None else [pictures / source.picture]
+        targets = [] if drawings is None else [drawings / source.drawing]
         if labels is not None and not source.is_video:
             targets.append(labels / source.labels)
         for target in targets:

@@ -1,11 +1,10 @@
 """The base class of all backbones: declared attributes, outputs and frozen stages."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
 
@@ -22,42 +21,10 @@ from .checkpoints.pretrained import check_keys, split_pretrained
 from .layers.grid import Grid, Gridded
 from .layers.head_projections import hidden_layers, keep_first, prunable_layers
 
-Arch = TypeVar('Arch')
 State = TypeVar('State')  # what blocks pass on: a map, in most families
 
 MIN_SIDE = 32  # pixels: a smaller image has less than one cell at stride 32
 FINEST_OUTPUT_STRIDE = 8
-
-
-def resolve_arch(arch: str | Mapping[str, Any], variants: Mapping[str, Arch]) -> Arch:
-    """Return the sizes of the variant ``arch``, or the given ones.
-
-    Args:
-        arch: A name in ``variants``; a dict of one as ``type`` and of changed fields; or a dict
-            with all fields of a row.
-        variants: The variant table of a family.
-
-    Raises:
-        ValueError: If the name is unknown, or a field is unknown or missing.
-    """
-    given = dict(type=arch) if isinstance(arch, str) else arch
-    fields = set(next(iter(variants.values())).__dataclass_fields__)
-    if not isinstance(given, Mapping) or not (set(given) == fields or 'type' in given):
-        raise ValueError(f'arch is {arch!r}; give a name or a dict with exactly {sorted(fields)}')
-    own = {name: _frozen(value) for name, value in given.items()}
-    name = own.pop('type', next(iter(variants)))
-    if name not in variants:
-        raise ValueError(f'arch is {name!r}; choose one of {", ".join(map(repr, variants))}')
-    if not set(own) <= fields:
-        raise ValueError(f'arch is {arch!r}; change only {sorted(fields)}')
-    return replace(variants[name], **own)
-
-
-def _frozen(value: Any) -> Any:
-    """Convert lists of a config to the tuples of the variant table."""
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(item) for item in value)
-    return value
 
 
 def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[int, ...]:
@@ -231,11 +198,12 @@ class Backbone(BaseModule):
 
     Args:
         stem: Maps the image to the input of the first stage.
-        stages: The stages; a generator builds those up to the last of ``out_indices``.
+        make_stage: Builds a stage by its index; called up to the last of ``out_indices``.
         channels: Channels of every stage of the variant.
         strides: Input pixels per feature pixel of every stage of the variant.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        output_norms: One module per index of ``out_indices``, applied to the returned map, or None.
+        outputs: Builds the module that is applied to the returned map of a stage; None returns it
+            unchanged.
         frozen_stages: -1 freezes nothing, 0 the stem, n the stem and the first n stages: no
             gradients, and batch norms stay in eval mode. Output norms are never frozen, since
             classifier checkpoints do not contain them.
@@ -279,12 +247,12 @@ class Backbone(BaseModule):
     def __init__(
         self,
         stem: nn.Module,
-        stages: Iterable[Stage],
+        make_stage: Callable[[int], Stage],
         *,
         channels: Sequence[int],
         strides: Sequence[int],
         out_indices: Sequence[int],
-        output_norms: Sequence[nn.Module] | None = None,
+        outputs: Callable[[int], nn.Module] | None = None,
         frozen_stages: int = -1,
         norm_eval: bool = False,
         with_cp: bool = False,
@@ -294,18 +262,19 @@ class Backbone(BaseModule):
     ) -> None:
         super().__init__(init_cfg)
         out_indices = resolve_out_indices(out_indices, len(channels))
-        stages = list(islice(stages, out_indices[-1] + 1))
+        stages = [make_stage(index) for index in range(out_indices[-1] + 1)]
         if not -1 <= frozen_stages <= len(stages):
             raise ValueError(f'frozen_stages is {frozen_stages}; choose -1 to {len(stages)}')
         self.stem = stem
         self.stages = nn.ModuleList(stages)
-        norms = output_norms or [nn.Identity() for _ in out_indices]
-        self.output_norms = nn.ModuleDict(dict(zip(map(str, out_indices), norms, strict=True)))
+        self.output_norms = nn.ModuleDict(
+            {str(i): outputs(i) if outputs else nn.Identity() for i in out_indices}
+        )
         self.out_indices = out_indices
         self.num_stages = len(channels)
         self.channels = tuple(channels[i] for i in out_indices)
         self.strides = tuple(strides[i] for i in out_indices)
-        place = 'output_norms' if output_norms else 'stages'
+        place = 'output_norms' if outputs else 'stages'
         self.feature_info = [
             dict(num_chs=channels[i], reduction=strides[i], module=f'{place}.{i}')
             for i in out_indices

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
@@ -61,13 +61,10 @@ def end_forked_by_sigterm() -> None:
     that comes just before a blocking call only after it. ``multiprocessing.Pool`` waits for the
     processes that it ends so, as in mmdet's VOC metric, and would wait forever.
     """
-    masks = threading.local()
-
-    def block() -> None:
-        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-
-    def unblock() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+    block, unblock = (
+        partial(signal.pthread_sigmask, how, SIGNALS)
+        for how in (signal.SIG_BLOCK, signal.SIG_UNBLOCK)
+    )
 
     def unblock_forked() -> None:
         if signal.getsignal(signal.SIGTERM) in HANDLERS:
@@ -90,14 +87,11 @@ class Raiser:
 
     Attributes:
         number: The last signal that was received; 0 if none was.
-        raised: The last signal for which any handler of this process has raised an exception.
+        is_ending: Whether further signals raise nothing.
     """
-
-    raised = 0
 
     def __init__(self) -> None:
         self.owner, self.number, self.time, self.is_ending = os.getpid(), 0, -REPEATED, False
-        Raiser.raised = 0
 
     def __call__(self, number: int, frame: FrameType | None = None) -> None:
         if os.getpid() != self.owner:
@@ -107,7 +101,6 @@ class Raiser:
         # torch would raise an error for each of its loader processes that ends by the same signal
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if not (is_repeated or self.is_ending):
-            Raiser.raised = number
             raise Interrupted(number)
 
 
@@ -116,8 +109,9 @@ def raise_lost() -> None:
 
     Python ignores exceptions in finalizers and in callbacks of C.
     """
-    if Raiser.raised:
-        raise Interrupted(Raiser.raised)
+    for handler in HANDLERS:
+        if isinstance(handler, Raiser) and handler.number:
+            raise Interrupted(handler.number)
 
 
 @contextmanager

@@ -26,18 +26,13 @@ INSTALL = 'pip uninstall --yes onnxruntime; pip install onnxruntime-gpu'  # one 
 
 
 def open_session(
-    model: str | os.PathLike | bytes,
-    threads: int = 0,
-    trace: str | os.PathLike = '',
-    device: str = 'cpu',
+    model: str | os.PathLike | bytes, threads: int = 0, device: str = 'cpu'
 ) -> 'InferenceSession':
     """Load a file, or its bytes, with all graph optimizations.
 
     Args:
         model: The file, or its content.
         threads: Number of threads; 0 for one per core.
-        trace: Prefix of the path of a trace with the time of every node, which the session's
-            ``end_profiling`` writes; empty for none.
         device: 'cpu', or a GPU as 'cuda' or 'cuda:N'.
 
     Raises:
@@ -47,9 +42,6 @@ def open_session(
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = ERRORS
-    if trace:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(trace)
     source = model if isinstance(model, bytes) else str(model)
     if device == 'cpu':
         return runtime.InferenceSession(source, options, providers=['CPUExecutionProvider'])

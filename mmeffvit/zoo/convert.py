@@ -74,7 +74,7 @@ def convert(
     is_classifier = checkpoint.head is CLASSIFIER
     if checkpoint.release and not (prefix or backbone_only) and (classifier or not is_classifier):
         return convert_model(checkpoint)
-    tensors, _ = checkpoint.strip(prefix)
+    tensors, _ = checkpoint.backbone_tensors(prefix)
     found = nearest_variant(tensors)
     if found is None:
         raise CheckpointError(

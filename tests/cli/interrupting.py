@@ -23,8 +23,8 @@ COMMANDS = {
         'export', 'segmentor.py', 'run_of_segmentor/iter_1.pth', 'OUT/model.param',
         '--backbone-only', '--shape', '64', '64'),
 }  # fmt: skip
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
-DELAYS = (0.0, 0.1, 0.4)  # seconds after the first temporary folder is there
+SIGNALS = (signal.SIGTERM, signal.SIGKILL)  # others are handled as the first
+DELAYS = (0.0, 0.2)  # seconds after the first temporary folder is there
 LIMIT = 120  # seconds
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from mmengine.device import utils as mmengine_device
 
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
@@ -25,10 +26,12 @@ FAST = [
 @pytest.fixture(scope='module')
 def trained(shapes, tmp_path_factory) -> Path:
     work_dir = tmp_path_factory.mktemp('trained')
-    run = run_command_here(
-        'train', SHAPES, '--work-dir', work_dir, '--seed', 0, '--deterministic',
-        '--auto-scale-lr', '--verbose', '--cfg-options', f'data_root={shapes}/', *FAST,
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mmengine_device, 'DEVICE', 'mps')  # as on a Mac, where the CPU is chosen
+        run = run_command_here(
+            'train', SHAPES, '--work-dir', work_dir, '--seed', 0, '--deterministic', '--device',
+            'cpu', '--auto-scale-lr', '--verbose', '--cfg-options', f'data_root={shapes}/', *FAST,
+        )  # fmt: skip
     torch.use_deterministic_algorithms(False)
     assert run.returncode == 0, run.stdout
     assert re.search(r'Epoch\(train\).*eta: ', run.stdout)
@@ -93,6 +96,7 @@ def test_missing_files_and_bad_values_are_named(trained, shapes, tmp_path):
     assert_one_message(run_test(SHAPES, 'no.pth', shapes, *work), "'no.pth' does not exist")
     assert_one_message(train(SHAPES, *work, '--resume', 'no.pth', *data), "'no.pth'")
     assert_one_message(train(SHAPES, *work, '--amp', *data), '--amp', 'accelerator')
+    assert_one_message(train(SHAPES, *work, '--device', 'cuda:7', *data), 'cuda:7', 'from cpu')
     run = train(SHAPES, *work, *data, 'model.backbone.type=mmeffvit.Swift')
     assert_one_message(run, 'mmeffvit.Swift')
     assert_one_message(train(SHAPES, *work, *data, 'amp_dtype=bf16'), 'amp_dtype', "'bf16'")

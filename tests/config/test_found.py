@@ -18,7 +18,7 @@ from mmeffvit.config.found import dicts_in, fault_of, read_found
 from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.train.distillation.teacher import TeacherHook
-from mmeffvit.train.engine.checkpoint_loader import load_guarded
+from mmeffvit.train.engine.checkpoint_loader import load_from_guarded
 from mmeffvit.zoo.source import find_source
 from tests.conftest import run_command_here, run_python
 from tests.released import files
@@ -278,8 +278,8 @@ def test_inferencers_of_mmdet_get_no_config_that_names_other_code(place, trace, 
         texts[name] = Config(values).pretty_text
         hub = dict(runtime_info=dict(cfg=texts[name]))
         torch.save(dict(meta=dict(cfg=texts[name]), message_hub=hub), tmp_path / f'{name}.pth')
-    assert load_guarded(str(tmp_path / 'good.pth'))['meta']['cfg'] == texts['good']
-    content = load_guarded(str(tmp_path / 'bad.pth'))
+    assert load_from_guarded(str(tmp_path / 'good.pth'))['meta']['cfg'] == texts['good']
+    content = load_from_guarded(str(tmp_path / 'bad.pth'))
     assert content['meta'] == content['message_hub']['runtime_info'] == {}
     assert not trace.exists()
 

@@ -127,24 +127,28 @@ def random_batch(num_classes: int, size: int = 128, number: int = 1) -> dict:
         labels=torch.tensor([0, num_classes - 1]),
         masks=BitmapMasks(masks, size, size),
     )
-    images = [random_image(rng, size) for _ in range(number)]
+    images = [random_image(rng, (size, size)) for _ in range(number)]
     return dict(inputs=images, data_samples=[deepcopy(sample) for _ in images])
 
 
-def random_image(rng: np.random.Generator, size: int) -> torch.Tensor:
-    return torch.tensor(rng.integers(0, 256, (3, size, size)), dtype=torch.uint8)
+def random_image(rng: np.random.Generator, size: tuple[int, int]) -> torch.Tensor:
+    return torch.tensor(rng.integers(0, 256, (3, *size)), dtype=torch.uint8)
 
 
-def random_label_maps(num_classes: int, size: int = 128, number: int = 1) -> dict:
-    """Images with label maps, in the format of mmseg's data loaders."""
+def random_label_maps(
+    num_classes: int, size: int | tuple[int, int] = 128, number: int = 1, ignored: int = 0
+) -> dict:
+    """Images with label maps, in the format of mmseg's data loaders; some rows are ignored."""
     from mmseg.structures import SegDataSample
 
     rng = np.random.default_rng(0)
+    size = (size, size) if isinstance(size, int) else size
     inputs, samples = [], []
     for _ in range(number):
         inputs.append(random_image(rng, size))
-        sample = SegDataSample(metainfo=dict(img_shape=(size, size), ori_shape=(size, size)))
-        labels = torch.tensor(rng.integers(0, num_classes, (1, size, size)))
+        sample = SegDataSample(metainfo=dict(img_shape=size, ori_shape=size))
+        labels = torch.tensor(rng.integers(0, num_classes, (1, *size)))
+        labels[:, :ignored] = 255
         sample.gt_sem_seg = PixelData(data=labels)
         samples.append(sample)
     return dict(inputs=inputs, data_samples=samples)

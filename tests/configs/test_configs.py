@@ -9,7 +9,10 @@ import re
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.model import convert_sync_batchnorm
 from mmengine.registry import MODELS
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmeffvit.config.found import names_in_tables
 from mmeffvit.zoo import read_models
@@ -18,6 +21,7 @@ from tests.configs.models import (
     CONFIGS,
     batch_of,
     build_as_trained,
+    build_empty,
     load,
     one_of_each_head_and_family,
     smallest_of_each_pairing,
@@ -140,6 +144,29 @@ def test_synchronized_norms_stand_in_schedules_and_no_config_deletes_what_a_base
     for path in (ROOT / 'configs').rglob('*.py'):
         assert '_delete_' not in path.read_text()
         assert path.parent.name == 'schedules' or 'sync_bn =' not in path.read_text()
+
+
+SYNCED = (
+    'maskrcnn_efficientformerv2_s2_mobile', 'retinanet_mobilevitv2_100', 'rtmdet_swiftformer_xs',
+    'segformer_swiftformer_xs_ade20k', 'pspnet_mobilevitv2_050_ade20k',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize('name', SYNCED)
+def test_a_distributed_run_turns_every_batch_norm_into_a_trained_synchronized_one(name):
+    # as the runner does for this key before it wraps the model
+    model = convert_sync_batchnorm(build_empty(name), load(name).sync_bn).train()
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    assert {type(norm) for norm in norms} == {nn.SyncBatchNorm}
+    assert all(norm.training and norm.weight.requires_grad for norm in norms)
+
+
+def test_the_head_of_semantic_fpn_alone_has_synchronized_norms():
+    model = build_empty('semfpn_swiftformer_l1_ade20k')
+    norms = [(n, m) for n, m in model.named_modules() if isinstance(m, _BatchNorm)]
+    kinds = {(name.split('.')[0], isinstance(norm, nn.SyncBatchNorm)) for name, norm in norms}
+    assert kinds == {('backbone', False), ('decode_head', True)}
+    assert 'sync_bn' not in load('semfpn_swiftformer_l1_ade20k')
 
 
 def test_the_environment_moves_the_data(monkeypatch):

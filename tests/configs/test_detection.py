@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from mmengine.model.utils import convert_sync_batchnorm
-from torch import nn
 
 from tests.configs.models import build, build_empty, count, load, random_batch
 
@@ -21,25 +19,6 @@ def test_mobile_attention_removes_parameters_and_changes_no_other_module(arch):
     assert count(plain) - count(mobile) == sum(
         parameter.numel() for name, parameter in plain.named_parameters() if name in lost
     )
-
-
-@pytest.mark.parametrize(
-    'name',
-    [
-        'maskrcnn_efficientformerv2_s2_mobile',
-        'retinanet_efficientformerv2_s2',
-        'retinanet_mobilevitv2_100',
-    ],
-)
-def test_a_distributed_run_turns_every_batch_norm_into_a_trained_synchronized_one(name):
-    config = load(name)
-    # as the runner does for this key before it wraps the model
-    model = convert_sync_batchnorm(build_empty(name), config.sync_bn).train()
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-    synchronized = [module for module in model.modules() if isinstance(module, nn.SyncBatchNorm)]
-    assert norms == []
-    assert synchronized
-    assert all(norm.training and norm.weight.requires_grad for norm in synchronized)
 
 
 @pytest.mark.parametrize('family', RETINANET)

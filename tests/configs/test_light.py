@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from mmengine.model import convert_sync_batchnorm
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import init_default_scope
 from torch import nn
@@ -132,15 +131,6 @@ def test_the_optimizer_treats_each_parameter_as_the_recipe_says(name):
                 decays, rate = new or not is_norm, 10.0 if new else 1.0
             assert group['weight_decay'] == (normal.weight_decay if decays else 0.0)
             assert group['lr'] == pytest.approx(normal.lr * rate)
-
-
-@pytest.mark.parametrize('name', ['rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'])
-def test_in_a_distributed_run_every_batch_norm_is_synchronized(name):
-    config = load(name)
-    with torch.device('meta'):
-        model = convert_sync_batchnorm(build(config), config.sync_bn)
-    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    assert {type(norm) for norm in norms} == {nn.SyncBatchNorm}
 
 
 def test_rtmdet_trains_on_square_mosaics_and_late_in_training_on_single_images(shapes, monkeypatch):

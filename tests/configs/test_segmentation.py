@@ -6,7 +6,14 @@ import torch
 from mmengine.registry import init_default_scope
 
 from mmeffvit.models.checkpoints.read import read_content
-from tests.configs.models import CONFIGS, build, load, one_of_each_head_and_family, train_step
+from tests.configs.models import (
+    CONFIGS,
+    build,
+    load,
+    one_of_each_head_and_family,
+    random_label_maps,
+    train_step,
+)
 from tests.conftest import ROOT
 from tests.variants import sampled
 
@@ -14,23 +21,6 @@ pytest.importorskip('mmseg')
 
 HEADS = ('pspnet', 'deeplabv3', 'semfpn')
 SEGMENTORS = [name for name in CONFIGS if name.startswith(HEADS)]
-
-
-def random_batch(num_classes: int, size: tuple[int, int] = (128, 128), count: int = 2) -> dict:
-    """Images with label maps in the format of a data loader; some pixels are ignored."""
-    from mmengine.structures import PixelData
-    from mmseg.structures import SegDataSample
-
-    rng = np.random.default_rng(0)
-    samples = []
-    for _ in range(count):
-        labels = rng.integers(0, num_classes, size)
-        labels[:8] = 255
-        sample = SegDataSample(metainfo=dict(img_shape=size, ori_shape=size, pad_shape=size))
-        sample.gt_sem_seg = PixelData(data=torch.tensor(labels)[None])
-        samples.append(sample)
-    images = [torch.tensor(rng.integers(0, 256, (3, *size)), dtype=torch.uint8) for _ in samples]
-    return dict(inputs=images, data_samples=samples)
 
 
 def predict(model: torch.nn.Module, batch: dict) -> list:
@@ -61,15 +51,15 @@ def test_any_size_trains_and_predicts_at_its_own_size(name):
     model = build(load(name))
     num_classes = model.decode_head.num_classes
     for size in ((41, 67), (56, 72)):  # odd, and not multiples of 64
-        assert train_step(model, random_batch(num_classes, size)).isfinite()
-        (found,) = predict(model, random_batch(num_classes, size, count=1))
+        assert train_step(model, random_label_maps(num_classes, size, 2, ignored=8)).isfinite()
+        (found,) = predict(model, random_label_maps(num_classes, size, ignored=8))
         assert found.pred_sem_seg.data.shape == (1, *size)
 
 
 @pytest.mark.parametrize('name', ['pspnet_mobilevitv2_050_ade20k', 'semfpn_swiftformer_l1_ade20k'])
 def test_the_loss_is_the_mean_over_labeled_pixels_for_mobilevitv2_only(name):
     model = build(load(name))
-    batch = random_batch(150, (64, 64))
+    batch = random_label_maps(150, 64, 2, ignored=8)
     labels = torch.stack([sample.gt_sem_seg.data[0] for sample in batch['data_samples']])
     logits = torch.randn(2, 150, 64, 64)
     losses = model.decode_head.loss_by_feat(logits, batch['data_samples'])
@@ -102,33 +92,15 @@ def test_the_rate_on_voc_rises_for_500_iterations_and_follows_the_cosine():
         for scheduler in load('pspnet_mobilevitv2_050_voc12').param_scheduler
     ]
     rates = []
-    for _ in range(50_000):
+    for _ in range(12_000):
         rates.append(optimizer.param_groups[0]['lr'])
         optimizer.step()
         for scheduler in schedulers:
             scheduler.step()
     assert rates[0] == pytest.approx(5e-5)
-    for iteration in (600, 10_000, 25_000, 49_000):
+    for iteration in (600, 5_000, 11_999):
         cosine = (1 + np.cos(np.pi * iteration / 50_000)) / 2
         assert rates[iteration] == pytest.approx(1e-6 + (5e-4 - 1e-6) * cosine, rel=0.01)
-
-
-@pytest.mark.parametrize('name', ['pspnet_mobilevitv2_050_ade20k', 'semfpn_swiftformer_l1_ade20k'])
-def test_in_a_distributed_run_batch_norms_are_synchronized_as_in_the_recipe(name):
-    from mmengine.model import convert_sync_batchnorm
-
-    config = load(name)
-    with torch.device('meta'):
-        model = build(config)
-        if 'sync_bn' in config:
-            model = convert_sync_batchnorm(model, config.sync_bn)
-    norms = {(name.split('.')[0], type(module)) for name, module in model.named_modules()}
-    plain = {part for part, kind in norms if kind is torch.nn.BatchNorm2d}
-    synced = {part for part, kind in norms if issubclass(kind, torch.nn.SyncBatchNorm)}
-    if name.startswith('pspnet'):
-        assert (plain, synced) == (set(), {'backbone', 'decode_head', 'auxiliary_head'})
-    else:
-        assert (plain, synced) == ({'backbone'}, {'decode_head'})
 
 
 @pytest.mark.parametrize('name', ['pspnet_mobilevitv2_050_ade20k', 'semfpn_shvit_s4_ade20k'])

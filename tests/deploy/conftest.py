@@ -1,4 +1,6 @@
-"""Images for calibration."""
+"""Images of smooth noise."""
+
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -15,3 +17,12 @@ def folder(tmp_path_factory):
         picture = cv2.resize(coarse, (96, 64), interpolation=cv2.INTER_CUBIC)
         cv2.imwrite(str(folder / f'{index}.png'), picture)
     return folder
+
+
+@pytest.fixture(scope='module')
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """72 x 96 pixels of smooth noise."""
+    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    path = tmp_path_factory.mktemp('picture') / 'noise.png'
+    cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
+    return path

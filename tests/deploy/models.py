@@ -95,6 +95,17 @@ def config_of(config_name: str) -> Config:
     return config
 
 
+def save_run(config_name: str, folder: Path) -> tuple[Path, Path]:
+    """Config and checkpoint of a tiny model, as written by a run."""
+    config = config_of(config_name)
+    config.test_dataloader.dataset.metainfo = dict(classes=CLASSES)
+    config.test_pipeline = None
+    config.dump(folder / 'tiny.py')
+    meta = dict(dataset_meta=dict(classes=CLASSES))
+    torch.save(dict(state_dict=tiny(config_name).state_dict(), meta=meta), folder / 'tiny.pth')
+    return folder / 'tiny.py', folder / 'tiny.pth'
+
+
 def tiny(config_name: str) -> nn.Module:
     """A small version of a config's model, with random weights that find objects and classes."""
     torch.manual_seed(0)

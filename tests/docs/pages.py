@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -40,21 +39,13 @@ class Workplace:
         monkeypatch.delenv('DATA_ROOT', raising=False)
         monkeypatch.delenv('MMEFFVIT_CONFIGS', raising=False)
 
-    def run(
-        self,
-        command: list[str],
-        options: tuple[str, ...] = (),
-        renamed: Mapping[str, str] | None = None,
-    ) -> None:
+    def run(self, command: list[str], options: tuple[str, ...] = ()) -> None:
         """Run a command of `mmeffvit` in this process, to save time.
 
         Args:
             command: The name of the command and its arguments.
             options: What the test adds to ``--cfg-options``.
-            renamed: Parts of arguments that depend on the length of the training.
         """
-        for old, new in (renamed or {}).items():
-            command = [argument.replace(old, new) for argument in command]
         if options:
             command = [*command, '--cfg-options', *options]
         code = run_script([str(ROOT / 'mmeffvit' / '__main__.py'), *command])

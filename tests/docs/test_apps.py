@@ -114,7 +114,7 @@ def images_of(picture: NDArray) -> NDArray:
     return np.ascontiguousarray(picture.transpose(2, 0, 1)[None], dtype=np.float32)
 
 
-@pytest.fixture
+@pytest.fixture(scope='module')
 def node_folder() -> Iterator[Path]:
     """A folder with onnxruntime-node, which is too large to be kept."""
     need('node', 'npm')

@@ -1,27 +1,16 @@
-"""The page for users of other libraries: our commands and calls on it exist as they are written."""
+"""The page for users of other libraries: our calls on it run and its tables are complete."""
 
 import ast
 import re
-import shlex
 
 import pytest
 
 import mmeffvit
-from mmeffvit.cli.main import import_command, split_command
 from tests.conftest import ROOT
 
 PAGE = (ROOT / 'docs' / 'coming-from.md').read_text()
 CODE = re.findall(r'`(mmeffvit[ .][^`]+)`', PAGE)
-COMMANDS = sorted({code for code in CODE if code.startswith('mmeffvit ')})
 CALLS = sorted({code for code in CODE if code.startswith('mmeffvit.') and 'Predictor' not in code})
-
-
-@pytest.mark.parametrize('command', COMMANDS)
-def test_commands_of_the_page_are_parsed(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # parsers check that outputs can be written
-    name, arguments = split_command(shlex.split(command)[1:])
-    required = {'CONFIG': 'a.py', 'CHECKPOINT': 'a.pth'}
-    import_command(name).make_parser().parse_args([required.get(a, a) for a in arguments])
 
 
 @pytest.mark.parametrize('call', [call for call in CALLS if 'pretrained' not in call])
@@ -44,5 +33,3 @@ def test_every_row_has_two_columns_and_names_of_ours_exist():
         node = ast.parse(call, mode='eval').body
         assert isinstance(node, ast.Call)
         assert hasattr(mmeffvit, node.func.attr)
-    backbone = mmeffvit.get_model('swiftformer_xs')
-    assert len(backbone.channels) == len(backbone.strides) == 4

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from mmeffvit.cli.main import COMMANDS, import_command
 from tests.conftest import ROOT
+from tests.variants import check_all
 
 PAGES = [
     ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', ROOT / 'SECURITY.md',
@@ -26,18 +25,20 @@ def columns(text: str) -> Iterator[str]:
         yield from (cell.strip() for cell in heading.strip('|').split('|'))
 
 
-@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_compares_without_those_of_and_as_in(page):
-    assert HABIT.findall(' '.join(prose(page).split())) == []
-
-
-@pytest.mark.parametrize('page', PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_column_has_a_noun_and_no_paragraph_opens_with_an_option(page):
+def check_page(page: Path) -> None:
     text = prose(page)
+    assert HABIT.findall(' '.join(text.split())) == []
     assert VAGUE.isdisjoint(columns(text))
     assert re.findall(r'\n\n(`--.*)', text) == []
 
 
-@pytest.mark.parametrize('name', COMMANDS)
-def test_a_help_text_compares_without_those_of(name):
+def test_pages_compare_without_those_of_and_their_columns_have_nouns():
+    check_all(PAGES, check_page)
+
+
+def check_help(name: str) -> None:
     assert HABIT.findall(import_command(name).make_parser().format_help()) == []
+
+
+def test_help_texts_compare_without_those_of():
+    check_all(COMMANDS, check_help)

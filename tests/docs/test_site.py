@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
-from html.parser import HTMLParser
 from importlib import import_module
 from inspect import isclass, isfunction
 from pathlib import Path
@@ -121,48 +120,17 @@ def site(tmp_path_factory) -> Path:
     return folder
 
 
-class References(HTMLParser):
-    """The resources, links and anchors of an HTML page."""
-
-    def __init__(self, page: Path) -> None:
-        super().__init__()
-        self.loaded: list[str] = []
-        self.linked: list[str] = []
-        self.places: set[str] = set()
-        self.feed(page.read_text())
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        values = dict(attributes)
-        self.places.add(values.get('id') or '')
-        if tag == 'a':
-            self.linked.append(values.get('href') or '')
-        elif tag in ('img', 'script', 'link'):
-            self.loaded.append(values.get('src') or values.get('href') or '')
+# a strict build follows the links between pages and to their headings
+LOADED = re.compile(r'<(?:img|script|link)\b[^>]*\b(?:src|href)="([^"]+)"')
 
 
-@pytest.fixture(scope='module')
-def pages(site) -> dict[Path, References]:
-    # the 404 page is shown at any depth: its links are absolute
-    return {page: References(page) for page in site.rglob('*.html') if page.name != '404.html'}
-
-
-def test_every_link_of_the_built_site_works(site, pages):
-    broken = []
-    for page, references in pages.items():
-        for link in references.linked + references.loaded:
-            if not link or re.match(r'[a-z]+:', link):
-                continue
-            path, _, anchor = link.partition('#')
-            target = Path(os.path.normpath(page.parent / path)) if path else page
-            places = pages[target].places if target in pages else {anchor}
-            if not target.exists() or (anchor and anchor not in places):
-                broken.append(f'{page.relative_to(site)}: {link}')
-    assert broken == []
-
-
-def test_the_site_loads_nothing_from_elsewhere(pages):
-    for page, references in pages.items():
-        assert [link for link in references.loaded if '//' in link] == [], page
+def test_the_site_loads_nothing_from_elsewhere(site):
+    pages = [page for page in site.rglob('*.html') if page.name != '404.html']
+    assert len(pages) > 30
+    for page in pages:
+        loaded = LOADED.findall(page.read_text())
+        assert loaded, page
+        assert [link for link in loaded if '//' in link] == [], page
 
 
 def public(path: str) -> list[set[str]]:

@@ -202,8 +202,6 @@ def model() -> nn.Module:
 @pytest.fixture(scope='module')
 def files(model, tmp_path_factory) -> Path:
     """A folder with what pages assume: a config, a checkpoint, exported files and pictures."""
-    import openvino
-
     from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
     from mmeffvit.deploy.graphs import make_graph
     from mmeffvit.deploy.graphs.metadata import config_metadata
@@ -219,21 +217,22 @@ def files(model, tmp_path_factory) -> Path:
     config.dump(folder / 'CONFIG.py')
     torch.save(dict(state_dict=model.state_dict(), meta={}), folder / 'CHECKPOINT.pth')
     metadata = config_metadata(config, model, dict(classes=CLASSES))
-    onnx = folder / 'model.onnx'
-    export_graph(make_graph(model), onnx, ExportOptions(SIZE, 1), metadata)
-    openvino.save_model(openvino.convert_model(onnx), folder / 'model.xml')
+    export_graph(make_graph(model), folder / 'model.onnx', ExportOptions(SIZE, 1), metadata)
     return folder
 
 
-def write_program(model: nn.Module) -> None:
-    """Write model.pte into the current folder, where ExecuTorch is installed."""
-    if find_spec('executorch') is None:
-        return
-    from mmeffvit.deploy.formats.onnx.write import ExportOptions
-    from mmeffvit.deploy.graphs import make_graph
-    from mmeffvit.deploy.write import write
+def write_others(codes: str, model: nn.Module) -> None:
+    """Write what a page reads into the current folder: model.xml, and model.pte if possible."""
+    if "'model.xml'" in codes:
+        import openvino
 
-    write(make_graph(model), 'model.pte', ExportOptions(shape=(320, 320)))
+        openvino.save_model(openvino.convert_model('model.onnx'), 'model.xml')
+    if "load_program('model.pte')" in codes and find_spec('executorch'):
+        from mmeffvit.deploy.formats.onnx.write import ExportOptions
+        from mmeffvit.deploy.graphs import make_graph
+        from mmeffvit.deploy.write import write
+
+        write(make_graph(model), 'model.pte', ExportOptions(shape=(320, 320)))
 
 
 @pytest.mark.slow
@@ -254,8 +253,7 @@ def test_the_scripts_of_a_page_run(page, codes, files, model, monkeypatch):
         nn=nn, np=np, cv2=cv2, mmeffvit=mmeffvit, backbone=backbone, teacher=teacher,
         images=torch.rand(1, 3, *SIZE), logits=np.random.rand(8, 8, 3), width=16, height=16,
     )  # fmt: skip
-    if any("load_program('model.pte')" in code for code in codes):
-        write_program(model)
+    write_others('\n'.join(codes), model)
     for code in codes:
         released = RELEASED.findall(code)
         if released:  # these need a download: tests/released loads files of the same layouts

@@ -12,13 +12,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
 import torch
 
 from tests.conftest import ROOT
-from tests.hostile.judge import Case, Verdict, judged, live_alone, table, with_controls
+from tests.hostile.judge import Case, Verdict, judged, table, with_controls
 from tests.hostile.world import World, build
 
 MODULES = (
@@ -68,7 +69,11 @@ def make_world(folder: Path) -> World:
     with folder.with_suffix('.lock').open('w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
-            live_alone(build, folder)
+            process = get_context('fork').Process(target=build, args=(folder,))
+            process.start()
+            process.join()
+            if process.exitcode:
+                raise RuntimeError(f'{folder} cannot be built')
             complete.touch()
     return World(folder)
 

@@ -48,6 +48,17 @@ def torchscript() -> bytes:
     return buffer.getvalue()
 
 
+def one_tensor(
+    name: bytes = b'X\1\0\0\x000', count: bytes = b'K\1', offset: bytes = b'K\0',
+    size: bytes = b'K\1', stride: bytes = b'K\1',
+) -> bytes:  # fmt: skip
+    """A state dict of one float, with opcodes of its storage and its place in it."""
+    storage = b'(X\7\0\0\0storagectorch\nFloatStorage\n' + name + b'X\3\0\0\0cpu' + count + b'tQ'
+    place = offset + size + b'\x85' + stride + b'\x85'
+    tensor = b'ctorch._utils\n_rebuild_tensor_v2\n(' + storage + place + b'\x89}tR'
+    return zipped(b'}X\1\0\0\0a' + tensor + b's', **{'0': bytes(4)})
+
+
 ZIPS: dict[str, Callable[[bytes], bytes]] = {
     'empty': lambda c: b'',
     'one byte': lambda c: b'P',
@@ -84,32 +95,11 @@ ZIPS: dict[str, Callable[[bytes], bytes]] = {
     'another storage': lambda c: rewritten(
         c, lambda n, r: r.replace(b'X\1\0\0\0000', b'X\1\0\0\0009') if n.endswith('.pkl') else r
     ),
-    'a storage above': lambda c: zipped(
-        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
-        b'ctorch\nFloatStorage\nX\x0c\0\0\0../../../etcX\3\0\0\0cpuK\1tQK\0K\1\x85K\1\x85\x89}tRs'
-    ),
-    'more numbers than the storage': lambda c: zipped(
-        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
-        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpuK\1tQK\0J\0\0\0\x10\x85K\1\x85\x89}tRs',
-        **{'0': bytes(4)},
-    ),
-    'a negative offset': lambda c: zipped(
-        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
-        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpuK\1tQJ\0\xff\xff\xffK\1\x85K\1\x85\x89}tRs',
-        **{'0': bytes(4)},
-    ),
-    'a negative stride': lambda c: zipped(
-        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
-        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpuK\1tQK\0K\2\x85'
-        b'J\xff\xff\xff\xff\x85\x89}tRs',
-        **{'0': bytes(4)},
-    ),
-    'a storage of 2**62 numbers': lambda c: zipped(
-        b'}X\1\0\0\0a' + b'ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage'
-        b'ctorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpu\x8a\x08\0\0\0\0\0\0\0\x40tQ'
-        b'K\0K\1\x85K\1\x85\x89}tRs',
-        **{'0': bytes(4)},
-    ),
+    'a storage above': lambda c: one_tensor(name=b'X\x0c\0\0\0../../../etc'),
+    'more numbers than the storage': lambda c: one_tensor(size=b'J\0\0\0\x10'),
+    'a negative offset': lambda c: one_tensor(offset=b'J\0\xff\xff\xff'),
+    'a negative stride': lambda c: one_tensor(size=b'K\2', stride=b'J\xff\xff\xff\xff'),
+    'a storage of 2**62 numbers': lambda c: one_tensor(count=b'\x8a\x08\0\0\0\0\0\0\0\x40'),
 }  # fmt: skip
 READABLE_ZIPS = {'zeros at its end', 'twice', 'sizes of zip64', 'odd byte order'}
 

@@ -281,8 +281,6 @@ DATA: dict[str, str] = {
     'data_root=nothing': "'nothing/", 'data_root=/dev/zero': "'/dev/zero/", 'data_root=': "'/",
 }  # fmt: skip
 
-PARSED = ('no config', 'unknown argument', 'seed is a text', 'prune by nothing')  # by a parser
-# words of the refusal, and the call
 BUILT = ('detector.py', 'run/epoch_2.pth')
 MOBILE = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
 TRAIN, PRUNE = ('train', 'detector.py'), ('prune', *BUILT, '--out')
@@ -335,8 +333,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     'export with an image that is none': (
         'cannot be read: detector.py', *EXPORT, 'o.onnx', '--image', 'detector.py'),
     'suite of nothing': ("no config matches 'nothing*.py'", 'suite', 'nothing*.py', *SUITE[2:]),
-    'suite on 0 GPUs': ('--gpus is 0', *SUITE, '--gpus', 0),
-    'suite with negative GPUs': ('--gpus is -4', *SUITE, '--gpus', -4, '--print', 'slurm'),
+    'suite in 0 processes': ('--nproc-per-node is 0', *SUITE, '--nproc-per-node', 0),
     'curves of nothing': ('no scalars in nothing/', 'analyze', 'curves', 'nothing'),
 }  # fmt: skip
 PARSED = ('no config', 'unknown argument', 'seed is a text', 'prune by nothing')  # by a parser

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from tests.hostile.commands import command, in_each, in_turn, needs, predict_exported, put, spelled
+from tests.hostile.commands import (
+    at,
+    command,
+    in_each,
+    in_turn,
+    needs,
+    predict_exported,
+    put,
+    spelled,
+)  # fmt: skip
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case, Silent
 from tests.hostile.world import SIDE, World, dice
@@ -51,7 +60,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     yield case('predict', 'bad', predict('nothing.png'), ready,
                says=("'nothing.png' does not exist",), is_control=True)  # fmt: skip
     for what, (make, name, *other) in BAD.items():
-        bad, word = alone(into('in', make)), spelled(name)
+        bad, word = alone(at('in', make)), spelled(name)
         limit = {'memory': SMALL} if 'giant' in what else {}
         for how, door in FOLDERS.items():
             yield case(how, what, door('in'), bad, codes=(1, 2), says=(*other, word)[:1],
@@ -68,7 +77,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                        makes=('pictures/good_1.png', 'pictures/good_2.png'))  # fmt: skip
     for what, (make, arguments, names) in GOOD.items():
         yield case('predict', f'good: {what}', expecting(predict(*arguments), len(names), names),
-                   alone(into('in', make)), 'work',
+                   alone(at('in', make)), 'work',
                    makes=tuple(f'pictures/{name}' for name in names))  # fmt: skip
     for number in range(6 * more):
         name = in_each(('images/000000.png', 'images/a.jpg', 'video.avi'), number)
@@ -80,10 +89,6 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
 
         yield case('predict', f'random {number}', predict('in'), alone(spoil), 'either',
                    codes=(1, 2), says=(spoilt,))  # fmt: skip
-
-
-def into(name: str, make: Callable[[Path], Any]) -> Callable[[Path], Any]:
-    return lambda folder: make(folder / name)
 
 
 def expecting(job: Callable[[Path], None], count: int, names: tuple[str, ...] = ()) -> Any:

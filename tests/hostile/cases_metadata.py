@@ -59,16 +59,14 @@ def random_entry(seed: int, number: int) -> tuple[str, str]:
 def described(**values: str | None) -> Callable[[Path], None]:
     """The model with other metadata; None takes an entry out."""
 
-    def make(path: Path) -> None:
-        import onnx
+    def describe(model: Any) -> None:
+        from onnx.helper import set_model_props
 
-        model = onnx.load(path)
-        told = {**METADATA, **values}
         del model.metadata_props[:]
-        onnx.helper.set_model_props(model, {k: v for k, v in told.items() if v is not None})
-        onnx.save(model, path)
+        told = {**METADATA, **values}
+        set_model_props(model, {key: text for key, text in told.items() if text is not None})
 
-    return make
+    return edited(describe)
 
 
 def resized(**values: Any) -> Callable[[Path], None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.hostile.commands import Door, Job, command, controls, in_turn, needs, predict_exported
+from tests.hostile.commands import Door, at, command, controls, in_turn, needs, predict_exported
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case
 from tests.hostile.world import World, dice
@@ -54,8 +54,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                    in_turn(ready, at_model(spoil)), 'either', says=('model',))  # fmt: skip
 
 
-def at_model(make: Callable[[Path], Any]) -> Job:
-    return lambda folder: make(folder / 'model.onnx')
+at_model = partial(at, 'model.onnx')
 
 
 def edited(edit: Callable[[Any], Any]) -> Callable[[Path], None]:

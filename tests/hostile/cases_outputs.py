@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.commands import SMALL, Job, command, in_turn, needs, train
+from tests.hostile.commands import SMALL, Job, at, command, in_turn, needs, train
 from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World
 
@@ -122,10 +122,6 @@ def folder_cases(case: Any, kind: str, arguments: Any, made: str, ready: Job) ->
                    says=('out',), writes=(made,))  # fmt: skip
     yield case(kind, 'full disk', full_disk('out', job), ready, says=('File too large',),
                codes=(1, 2) if kind == 'suite' else (2,))  # fmt: skip
-
-
-def at(name: str, make: Callable[[Path], Any]) -> Job:
-    return lambda folder: make(folder / name)
 
 
 def with_output(arguments: tuple[object, ...], name: str) -> Callable[[Path], None]:

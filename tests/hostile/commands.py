@@ -15,15 +15,17 @@ Job = Callable[[Path], Any]
 SMALL = ('train_cfg.max_epochs=1',)
 
 
-def command(name: str, *arguments: object) -> Job:
+def as_job(function: Callable[..., Any]) -> Callable[..., Job]:
+    """The call of a function, which the process of a case makes."""
+    return lambda *arguments, **options: lambda folder: function(*arguments, **options)
+
+
+@as_job
+def command(name: str, *arguments: object) -> None:
     """``mmeffvit NAME ARGUMENTS``."""
+    from mmeffvit.cli.main import main
 
-    def job(folder: Path) -> None:
-        from mmeffvit.cli.main import main
-
-        main([name, *map(str, arguments)])
-
-    return job
+    main([name, *map(str, arguments)])
 
 
 def train(*options: str, config: str = 'detector.py', arguments: tuple[object, ...] = ()) -> Job:
@@ -37,20 +39,17 @@ def read_content(path: str | Path) -> Any:
     return read_content(path)
 
 
-def read_plain(name: str, is_checkpoint: bool = True) -> Job:
+@as_job
+def read_plain(name: str, is_checkpoint: bool = True) -> None:
     """Read a pickle that was damaged: what comes out are plain values.
 
     Raises:
         Silent: If it holds something else.
     """
+    from mmeffvit.models.checkpoints.safe_globals import read_pickle
 
-    def job(folder: Path) -> None:
-        from mmeffvit.models.checkpoints.safe_globals import read_pickle
-
-        check_plain(read_content(name) if is_checkpoint else read_pickle(name), set())
-        print('plain values')
-
-    return job
+    check_plain(read_content(name) if is_checkpoint else read_pickle(name), set())
+    print('plain values')
 
 
 def check_plain(value: Any, seen: set[int]) -> None:
@@ -83,56 +82,44 @@ def check_plain(value: Any, seen: set[int]) -> None:
         check_plain(item, seen)
 
 
-def open_checkpoint(name: str) -> Job:
-    def job(folder: Path) -> None:
-        from mmeffvit.models.checkpoints import open_checkpoint
+@as_job
+def open_checkpoint(name: str) -> None:
+    from mmeffvit.models.checkpoints import open_checkpoint
 
-        print(len(open_checkpoint(name).weights), 'tensors')
-
-    return job
+    print(len(open_checkpoint(name).weights), 'tensors')
 
 
-def read_as_mmengine(name: str) -> Job:
-    def job(folder: Path) -> None:
-        from mmengine.runner.checkpoint import CheckpointLoader
+@as_job
+def read_as_mmengine(name: str) -> None:
+    from mmengine.runner.checkpoint import CheckpointLoader
 
-        print(type(CheckpointLoader.load_checkpoint(name, map_location='cpu')), 'is loaded')
-
-    return job
+    print(type(CheckpointLoader.load_checkpoint(name, map_location='cpu')), 'is loaded')
 
 
-def read_predictions(name: str) -> Job:
-    def job(folder: Path) -> None:
-        from mmeffvit.models.checkpoints.safe_globals import read_pickle
+@as_job
+def read_predictions(name: str) -> None:
+    from mmeffvit.models.checkpoints.safe_globals import read_pickle
 
-        print(type(read_pickle(name)), 'is loaded')
-
-    return job
+    print(type(read_pickle(name)), 'is loaded')
 
 
-def initialize(name: str) -> Job:
+@as_job
+def initialize(name: str) -> None:
     """A backbone of ours with ``init_cfg``."""
+    from mmengine.registry import MODELS
 
-    def job(folder: Path) -> None:
-        from mmengine.registry import MODELS
-
-        init_cfg = dict(type='Pretrained', checkpoint=name)
-        MODELS.build(dict(type='mmeffvit.SwiftFormer', arch='xs', init_cfg=init_cfg)).init_weights()
-        print('initialized')
-
-    return job
+    init_cfg = dict(type='Pretrained', checkpoint=name)
+    MODELS.build(dict(type='mmeffvit.SwiftFormer', arch='xs', init_cfg=init_cfg)).init_weights()
+    print('initialized')
 
 
-def predict_exported(name: str, *inputs: Any, **options: Any) -> Job:
+@as_job
+def predict_exported(name: str, *inputs: Any, **options: Any) -> None:
     """``ExportedPredictor`` with one thread, by default on ``images``."""
+    from mmeffvit import ExportedPredictor
 
-    def job(folder: Path) -> None:
-        from mmeffvit import ExportedPredictor
-
-        predictor = ExportedPredictor(name, threads=1)
-        predictor(*(inputs or ('images',)), **{'out_dir': 'pictures', **options})
-
-    return job
+    predictor = ExportedPredictor(name, threads=1)
+    predictor(*(inputs or ('images',)), **{'out_dir': 'pictures', **options})
 
 
 @dataclass(frozen=True)
@@ -206,6 +193,11 @@ def needs(world: World, *names: str) -> Job:
             world.copy(name, folder)
 
     return prepare
+
+
+def at(name: str, make: Job) -> Job:
+    """The call of ``make`` for a path in the folder."""
+    return lambda folder: make(folder / name)
 
 
 def put(name: str, content: bytes | Callable[[], bytes], *before: Job) -> Job:

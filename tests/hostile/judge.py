@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import resource
-import selectors
 import shutil
 import signal
 import stat
@@ -22,18 +21,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import escape
+from mmeffvit.utils.text import escape, markdown
 
 CANARY = 'canary'  # a file of this name is written by payloads alone
 PROGRAMS = 'bin'  # folder of a case that is first on PATH
 MEMORY = 3 * 2**30  # bytes that a case may take beside what it was started with
 KEPT_OUTPUT = 2**20  # bytes
 MAX_MESSAGE = 1500  # characters: more is no clear line
-POLL = 0.02  # seconds
+POLL = 0.005  # seconds
 SILENT = 99  # exit code of a job that found wrong results
 OUTCOMES = (
     'clean', 'void', 'traceback', 'silent', 'hang', 'crash', 'code run', 'data lost',
@@ -283,14 +283,11 @@ class Running:
         limit = case.memory + resident(os.getpid())
         return cls(case, folder, before, pid, reading, limit)
 
-    def read(self) -> bool:
-        """Take what it has said; whether it can say more."""
-        try:
+    def read(self) -> None:
+        """Take what it has said."""
+        with suppress(BlockingIOError):
             while chunk := os.read(self.pipe, 2**16):
                 self.output += chunk[: KEPT_OUTPUT - len(self.output)]
-        except BlockingIOError:
-            return True
-        return False
 
     def is_over(self) -> bool:
         """Look after it: end it when it takes too long or too much."""
@@ -344,33 +341,21 @@ def run_cases(
         jobs: Processes at a time.
         report: Called with every verdict as it comes.
     """
-    waiting, running, verdicts = iter(cases), [], []
-    number, more = 0, True
-    with selectors.DefaultSelector() as selector:
-        while running or more:
-            while more and len(running) < jobs:
-                case = next(waiting, None)
-                more = case is not None
-                if more:
-                    number += 1
-                    running.append(Running.begin(case, root / f'{number:05d}'))
-                    selector.register(running[-1].pipe, selectors.EVENT_READ)
-            selector.select(POLL)
-            for each in running[:]:
-                pipe = each.pipe
-                if not each.read() and pipe in selector.get_map():
-                    selector.unregister(pipe)  # it has closed its output
-                if each.is_over():
-                    if pipe in selector.get_map():
-                        selector.unregister(pipe)
-                    running.remove(each)
-                    verdicts.append(each.verdict())
-                    report(verdicts[-1])
-                    if verdicts[-1].outcome == 'clean':
-                        remove(each.folder)
-            if not selector.get_map():
-                time.sleep(POLL)
-    return verdicts
+    waiting, running, verdicts = enumerate(cases), [], []
+    while True:
+        running += [
+            Running.begin(case, root / f'{number:05d}')
+            for number, case in islice(waiting, jobs - len(running))
+        ]
+        if not running:
+            return verdicts
+        time.sleep(POLL)
+        for each in [each for each in running if each.is_over()]:
+            running.remove(each)
+            verdicts.append(each.verdict())
+            report(verdicts[-1])
+            if verdicts[-1].outcome == 'clean':
+                remove(each.folder)
 
 
 def judged(
@@ -445,36 +430,8 @@ def table(verdicts: Iterable[Verdict]) -> str:
     counts = Counter((verdict.case.group, verdict.outcome) for verdict in verdicts)
     groups = list(dict.fromkeys(group for group, _ in counts))
     columns = [o for o in OUTCOMES if o in ALWAYS or any(counts[g, o] for g in groups)]
-    rows = [['group', 'cases', *columns]]
-    for group in groups:
-        numbers = [counts[group, outcome] for outcome in columns]
-        rows.append([group, str(sum(numbers)), *map(str, numbers)])
-    totals = [sum(int(row[i]) for row in rows[1:]) for i in range(1, len(columns) + 2)]
+    rows = [[group, *(str(counts[group, outcome]) for outcome in columns)] for group in groups]
+    totals = [sum(int(row[i]) for row in rows) for i in range(1, len(columns) + 1)]
     rows.append(['all', *map(str, totals)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return '\n'.join(
-        '  '.join(text.ljust(w) if not i else text.rjust(w)
-                  for i, (text, w) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
-    )  # fmt: skip
-
-
-def live_alone(job: Callable[[Path], Any], folder: Path) -> None:
-    """Do a job in a process of its own, which may start threads; it fails when that fails."""
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            os.environ.update(TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'))
-            with open(folder / 'log.txt', 'w') as log:
-                os.dup2(log.fileno(), 1)
-                os.dup2(log.fileno(), 2)
-            job(folder)
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(pid, 0)
-    if status:
-        raise RuntimeError(f'{job.__name__} failed: {(folder / "log.txt").read_text()[-3000:]}')
+    rows = [[name, str(sum(map(int, numbers))), *numbers] for name, *numbers in rows]
+    return markdown(['group', 'cases', *columns], rows, numbers=True)

@@ -103,6 +103,7 @@ def build(folder: Path) -> None:
     from mmeffvit.cli.main import main
 
     os.chdir(folder)
+    os.environ.update(TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'))
     generate(folder / 'shapes', ShapesSpec(num_train=4, num_val=2, side=SIDE, max_objects=3))
     generate_ade20k(folder / 'ade', ShapesSpec(num_train=2, num_val=1, side=SIDE))
     write_voc(folder / 'voc')

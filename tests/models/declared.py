@@ -16,6 +16,9 @@ class Declared:
         classifier: Numbers of norms and of linear layers of the official head for 1000 classes.
         timm: The beginning of its names in timm; None if timm does not have it.
         timm_names: Those of its variants in timm, where they are not ``timm_variant``.
+        timm_options: Arguments with which it returns timm's maps.
+        timm_indices: The blocks in timm whose outputs these are; None for its stages.
+        has_timm_size: Whether timm builds it for one size of images.
         num_official_tensors: Of the official files by variant, without buffers of indices.
         has_batch_norms: Whether it normalizes by batch.
         drops_paths: Whether it has random layers.
@@ -27,10 +30,16 @@ class Declared:
     classifier: tuple[int, int]
     timm: str | None = None
     timm_names: Mapping[str, str] = field(default_factory=dict)
+    timm_options: Mapping[str, Any] = field(default_factory=dict)
+    timm_indices: list[int] | None = None
+    has_timm_size: bool = False
     num_official_tensors: Mapping[str, int] = field(default_factory=dict)
     has_batch_norms: bool = True
     drops_paths: bool = True
     export_multiple: int = 1
+
+    def timm_name(self, arch: str) -> str:
+        return self.timm_names.get(arch, f'{self.timm}_{arch}')
 
 
 EFFICIENTFORMERV2 = dict(
@@ -41,6 +50,7 @@ DEIT = dict(channels=16, heads=2, depths=(1, 1, 1, 2))
 DECLARED = {
     'SwiftFormer': Declared(
         dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 2)), (1, 2), 'swiftformer',
+        timm_options=dict(output_norm=False),
         num_official_tensors=dict(xs=316, s=376, l1=388, l3=436)),
     'SHViT': Declared(
         dict(channels=(16, 24, 32), depths=(1, 1, 2), attended=(0, 8, 8)), (1, 1), 'shvit',
@@ -50,13 +60,14 @@ DECLARED = {
         num_official_tensors=dict.fromkeys(families()['MobileViTv2'].variants, 269),
         drops_paths=False, export_multiple=64),
     'EfficientFormerV2': Declared(
-        EFFICIENTFORMERV2, (1, 2), 'efficientformerv2',
+        EFFICIENTFORMERV2, (1, 2), 'efficientformerv2', has_timm_size=True,
         num_official_tensors=dict(s0=568, s1=722, s2=1054, l=1386)),
     'EfficientFormerV2MobiAtt': Declared(EFFICIENTFORMERV2, (1, 2)),
     'DeiT': Declared(
         DEIT, (1, 1), 'deit',
         {a[0]: f'deit_{a}_patch16_224' for a in ('tiny', 'small', 'base')},
-        dict(t=152, s=152, b=152), has_batch_norms=False),
+        timm_indices=[2, 5, 8, 11], has_timm_size=True,
+        num_official_tensors=dict(t=152, s=152, b=152), has_batch_norms=False),
     'DeiTMobiAtt': Declared(DEIT, (1, 1), has_batch_norms=False),
     'PVTv2': Declared(
         PVTV2, (0, 1), 'pvt_v2',

@@ -60,7 +60,7 @@ CASES = {
         joined, SwiftFormer, SWIFT, ('key_value_additive', 'self', 'transpose', 'separable')
     ),
     'swiftformer others': partial(
-        joined, SwiftFormer, SWIFT, ('cross_covariance', dict(type='additive', preset='paper'))
+        joined, SwiftFormer, SWIFT, ('cross_covariance', dict(type='additive', form='paper'))
     ),
     'shvit': partial(
         SHViT, SHVIT, attention=dict(type='partial_multi_head', num_heads=4), partial_ratio=0.5

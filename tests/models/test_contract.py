@@ -22,11 +22,7 @@ TINY = {name: archs[0] for name, archs in ARCHS.items()}  # of one that is not d
 TINY |= {name: family.tiny for name, family in DECLARED.items()} | {'MobileViTv2 restored': 0.125}
 EFV2_TINY = TINY['EfficientFormerV2']
 CASES = [(family, arch) for family, archs in ARCHS.items() for arch in archs]
-# a plain transformer costs seconds for a large image
-SMALLEST = [
-    (family, TINY[family] if family.startswith('DeiT') else archs[0])
-    for family, archs in ARCHS.items()
-]
+SMALLEST = [(family, archs[0]) for family, archs in ARCHS.items()]
 TINIEST = list(TINY.items())
 # compiled and exported: of a family with several forms, the first
 PLAIN = [case for case in TINIEST if 'MobiAtt' not in case[0] and 'restored' not in case[0]]
@@ -72,7 +68,7 @@ def test_maps_match_declared_channels_and_strides(family, arch):
             assert_declared(family, backbone, size)
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), TINIEST)
 @pytest.mark.parametrize(
     'size', [(32, 32), (97, 61), pytest.param((800, 1333), marks=pytest.mark.variant)]
 )
@@ -91,11 +87,7 @@ def assert_declared(family: str, backbone: nn.Module, size: tuple[int, int]) -> 
 
 @pytest.mark.parametrize(
     ('family', 'arch', 'out_indices'),
-    [
-        (*case, chosen)
-        for case in SMALLEST
-        for chosen in ((-3, -1), (0, 1, 2), (1, 2), (0, 2), (-1,))
-    ],
+    [(*case, chosen) for case in TINIEST for chosen in ((-3, -1), (0, 2), (1,))],
 )
 def test_out_indices_select_maps_and_build_nothing_else(family, arch, out_indices):
     whole = build(family, arch).eval()
@@ -116,7 +108,7 @@ def test_out_indices_select_maps_and_build_nothing_else(family, arch, out_indice
 
 @pytest.mark.parametrize(
     ('family', 'arch', 'frozen_stages'),
-    [(*case, frozen_stages) for case in SMALLEST for frozen_stages in (-1, 0, 2, 3)],
+    [(*case, frozen_stages) for case in TINIEST for frozen_stages in (-1, 0, 2)],
 )
 def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, frozen_stages):
     backbone = build(family, arch, frozen_stages=frozen_stages)
@@ -137,7 +129,7 @@ def test_frozen_stages_get_no_gradient_and_keep_their_statistics(family, arch, f
     assert changed or not any(isinstance(n, _BatchNorm) for m in free for n in m.modules())
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), TINIEST)
 def test_norm_eval_keeps_batch_norms_in_eval_mode_and_trains_their_factors(family, arch):
     backbone = build(family, arch, norm_eval=True).train()
     norms = [m for m in backbone.modules() if isinstance(m, _BatchNorm)]
@@ -174,7 +166,7 @@ def test_checkpointing_changes_no_value_gradient_or_statistic(family, arch, conv
         assert torch.equal(a, b), name
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), TINIEST)
 def test_checkpointing_saves_memory(family, arch):
     saved = {}
     for with_cp in (False, True):
@@ -191,7 +183,7 @@ def test_checkpointing_saves_memory(family, arch):
     assert saved[True] < 0.75 * saved[False]  # stems are not recomputed
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), TINIEST)
 def test_batch_of_one_trains(family, arch):
     backbone = build(family, arch).train()
     # a map of one pixel has no variance: 65 pixels are the minimum at stride 64
@@ -199,7 +191,7 @@ def test_batch_of_one_trains(family, arch):
     assert all(p.grad.isfinite().all() for p in backbone.parameters())
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), TINIEST)
 def test_autocast_stays_close(family, arch):
     backbone = build(family, arch).eval()
     x = torch.randn(1, 3, 64, 64)
@@ -212,7 +204,7 @@ def test_autocast_stays_close(family, arch):
         assert (feature - other.float()).abs().max() <= 0.1 * feature.abs().max()
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
+@pytest.mark.parametrize(('family', 'arch'), TINIEST)
 def test_copies_give_the_same_maps(family, arch):
     backbone = build(family, arch).eval()
     x = torch.randn(1, 3, 64, 64)
@@ -226,10 +218,9 @@ def test_copies_give_the_same_maps(family, arch):
             torch.testing.assert_close(feature, same, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(('family', 'arch'), SMALLEST)
-@pytest.mark.parametrize(
-    ('options', 'named'),
-    [
+@pytest.mark.parametrize(('family', 'arch'), TINIEST)
+def test_bad_arguments_are_named_with_their_choices(family, arch):
+    for options, named in (
         (dict(arch='tiny'), "'tiny'; choose one of '.*'"),
         (dict(out_indices=(0, 5)), r'\(0, 5\); choose stages from -\d to \d'),
         (dict(out_indices=(2, 1)), r'\(2, 1\)'),
@@ -238,18 +229,18 @@ def test_copies_give_the_same_maps(family, arch):
         (dict(frozen_stages=6), r'6; choose -1 to \d'),
         (dict(arch=dict(channels=(8, 8, 8, 8))), "'channels'"),
         (dict(out_indices=(-6,)), r'\(-6,\)'),
-    ],
-)
-def test_bad_arguments_are_named_with_their_choices(family, arch, options, named):
-    with pytest.raises(ValueError, match=named):
-        build(family, **{'arch': arch, **options})
+    ):
+        with pytest.raises(ValueError, match=named):
+            build(family, **{'arch': arch, **options})
 
 
 @pytest.mark.parametrize(('family', 'arch'), TINIEST)
-@pytest.mark.parametrize('shape', [(1, 3, 31, 64), (1, 3, 64, 8), (1, 1, 64, 64), (3, 64, 64)])
-def test_inputs_that_are_not_images_or_too_small_are_reported(family, arch, shape):
-    with pytest.raises(ValueError, match=r'\(.*64\).*give \(batch, 3, height, width\)|8\).*give'):
-        build(family, arch)(torch.zeros(shape))
+def test_inputs_that_are_not_images_or_too_small_are_reported(family, arch):
+    backbone = build(family, arch)
+    for shape in ((1, 3, 31, 64), (1, 3, 64, 8), (1, 1, 64, 64), (3, 64, 64)):
+        with pytest.raises(ValueError, match=r'give \(batch, 3, height, width\)') as error:
+            backbone(torch.zeros(shape))
+        assert str(shape) in str(error.value)
 
 
 @pytest.mark.parametrize(('family', 'arch'), TINIEST)

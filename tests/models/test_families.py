@@ -87,9 +87,10 @@ def layers_in(path: Path) -> set[str]:
 FIFTH = """
 from dataclasses import dataclass
 from torch import nn
-from mmeffvit.models.backbone import Backbone, Stage, resolve_arch, resolve_out_indices
+from mmeffvit.models.backbone import Backbone, Stage
 from mmeffvit.models.checkpoints.rename import Layout
 from mmeffvit.models.layers.base_attention import Attention
+from mmeffvit.models.layers.choice import resolve_row
 from mmeffvit.models.layers.reading import Reading
 from mmeffvit.registries import register_backbone
 
@@ -117,16 +118,12 @@ class Fifth(Backbone):
     )
 
     def __init__(self, arch='s', out_indices=(0, 1), **options):
-        sizes = resolve_arch(arch, VARIANTS)
-        out_indices = resolve_out_indices(out_indices, 2)
-        before = (sizes.channels[0], *sizes.channels)
-        stages = [
-            Stage(nn.Conv2d(before[i], before[i + 1], 3, 2, 1), [Mean()])
-            for i in range(out_indices[-1] + 1)
-        ]
+        channels = resolve_row(arch, VARIANTS).channels
+        before = (channels[0], *channels)
         super().__init__(
-            nn.Conv2d(3, sizes.channels[0], 3, 2, 1), stages, channels=sizes.channels,
-            strides=(4, 8), out_indices=out_indices, **options,
+            nn.Conv2d(3, channels[0], 3, 2, 1),
+            lambda i: Stage(nn.Conv2d(before[i], before[i + 1], 3, 2, 1), [Mean()]),
+            channels=channels, strides=(4, 8), out_indices=out_indices, **options,
         )
 """
 

@@ -1,7 +1,7 @@
 """cvnets' networks with MobileViTv2 in plain torch, whose keys are those of the released files.
 
-Written from the facts of the releases and not from our modules: an encoder, SSDLite, PSPNet and
-DeepLabv3 with their forward passes, SSDLite's boxes, and the pictures that they are fed.
+The encoder is timm's. Written from the facts of the releases and not from our modules: SSDLite,
+PSPNet and DeepLabv3 with their forward passes, SSDLite's boxes, and the pictures that they are fed.
 """
 
 import math
@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 
+from tests.released import files
 from tests.released.boxes import decode, keep_best
 
 SSD_SIDE = 320
@@ -43,107 +44,16 @@ class Conv(nn.Module):
         return self.block(x)
 
 
-class InvertedResidual(nn.Module):
-    def __init__(self, before, after, stride=1, dilation=1):
-        super().__init__()
-        wide = 2 * before
-        self.block = nn.Sequential(OrderedDict(
-            exp_1x1=Conv(before, wide, act=nn.SiLU),
-            conv_3x3=Conv(
-                wide, wide, 3, stride=stride, dilation=dilation, groups=wide, act=nn.SiLU
-            ),
-            red_1x1=Conv(wide, after),
-        ))  # fmt: skip
-        self.adds = stride == 1 and before == after
-
-    def forward(self, x):
-        return x + self.block(x) if self.adds else self.block(x)
-
-
-class LinearAttention(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.qkv_proj = Conv(width, 1 + 2 * width, norm=False, bias=True)
-        self.out_proj = Conv(width, width, norm=False, bias=True)
-
-    def forward(self, x):  # (B, width, 4, patches)
-        projected = self.qkv_proj(x)
-        width = x.shape[1]
-        query, key, value = projected[:, :1], projected[:, 1 : width + 1], projected[:, width + 1 :]
-        context = (F.softmax(query, dim=-1) * key).sum(dim=-1, keepdim=True)
-        return self.out_proj(F.relu(value) * context.expand_as(value))
-
-
-class Unit(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.pre_norm_attn = nn.Sequential(
-            nn.GroupNorm(1, width), LinearAttention(width), nn.Dropout(0.0)
-        )
-        self.pre_norm_ffn = nn.Sequential(
-            nn.GroupNorm(1, width),
-            Conv(width, 2 * width, norm=False, bias=True, act=nn.SiLU),
-            nn.Dropout(0.0),
-            Conv(2 * width, width, norm=False, bias=True),
-            nn.Dropout(0.0),
-        )
-
-    def forward(self, x):
-        x = x + self.pre_norm_attn(x)
-        return x + self.pre_norm_ffn(x)
-
-
-class MobileViTBlock(nn.Module):
-    def __init__(self, channels, width, depth, dilation):
-        super().__init__()
-        self.local_rep = nn.Sequential(
-            Conv(channels, channels, 3, dilation=dilation, groups=channels, act=nn.SiLU),
-            Conv(channels, width, norm=False),
-        )
-        self.global_rep = nn.Sequential(
-            *(Unit(width) for _ in range(depth)), nn.GroupNorm(1, width)
-        )
-        self.conv_proj = Conv(width, channels)
-
-    def forward(self, x):
-        height, width = (side + side % 2 for side in x.shape[2:])
-        if (height, width) != x.shape[2:]:
-            x = F.interpolate(x, (height, width), mode='bilinear', align_corners=True)
-        x = self.local_rep(x)
-        batch, channels = x.shape[:2]
-        patches = F.unfold(x, 2, stride=2).view(batch, channels, 4, -1)
-        patches = self.global_rep(patches)
-        x = F.fold(patches.reshape(batch, channels * 4, -1), (height, width), 2, stride=2)
-        return self.conv_proj(x)
-
-
-class Encoder(nn.Module):
+class Encoder(files.TimmBackbone):
     """Maps of layer_4 and layer_5."""
 
     def __init__(self, width: float, output_stride: int = 32):
-        super().__init__()
-        stem = int(min(max(32 * width, 16), 64))
-        c1, c2, c3, c4, c5 = (int(c * width) for c in (64, 128, 256, 384, 512))
-        self.channels = (c4, c5)
-        d3, d4, d5 = (int(d * width) for d in (128, 192, 256))
-        # a layer that does not halve keeps the dilation before it, and its block doubles that
-        stride4, into4, block4 = (1, 1, 2) if output_stride == 8 else (2, 1, 1)
-        stride5, into5, block5 = (1, block4, 2 * block4) if output_stride < 32 else (2, 1, 1)
-        self.conv_1 = Conv(3, stem, 3, stride=2, act=nn.SiLU)
-        self.layer_1 = nn.Sequential(InvertedResidual(stem, c1))
-        self.layer_2 = nn.Sequential(InvertedResidual(c1, c2, 2), InvertedResidual(c2, c2))
-        self.layer_3 = nn.Sequential(InvertedResidual(c2, c3, 2), MobileViTBlock(c3, d3, 2, 1))
-        self.layer_4 = nn.Sequential(
-            InvertedResidual(c3, c4, stride4, into4), MobileViTBlock(c4, d4, 4, block4)
-        )
-        self.layer_5 = nn.Sequential(
-            InvertedResidual(c4, c5, stride5, into5), MobileViTBlock(c5, d5, 3, block5)
-        )
+        name = f'mobilevitv2_{round(100 * width):03d}'
+        super().__init__('mobilevitv2', name, output_stride=output_stride)
+        self.channels = (int(384 * width), int(512 * width))
 
     def forward(self, x):
-        x = self.layer_3(self.layer_2(self.layer_1(self.conv_1(x))))
-        fine = self.layer_4(x)
-        return fine, self.layer_5(fine)
+        return tuple(super().forward(x)[-2:])
 
 
 class Separable(nn.Module):

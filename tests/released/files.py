@@ -11,6 +11,27 @@ from torch import Tensor, nn
 
 from mmeffvit.models.checkpoints import Checkpoint
 from mmeffvit.models.checkpoints.checkpoint import remap
+from tests.models.checkpoints.spelling import official_keys
+
+
+class TimmBackbone(nn.Module):
+    """timm's, whose state dict has the official keys."""
+
+    def __init__(self, family: str, name: str, **options: object) -> None:
+        super().__init__()
+        import timm
+
+        self.timm = timm.create_model(name, num_classes=0, **options)
+        self.keys = official_keys(family, self.timm.state_dict())
+        self.register_state_dict_post_hook(spell_keys)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return self.timm.forward_intermediates(x, intermediates_only=True)
+
+
+def spell_keys(backbone: TimmBackbone, state: dict, prefix: str, _: object) -> None:
+    for key, official in backbone.keys.items():
+        state[f'{prefix}{official}'] = state.pop(f'{prefix}timm.{key}')
 
 
 def with_random_weights(network: nn.Module) -> nn.Module:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.models.checkpoints.spelling import official_keys
+from tests.released import files
 from tests.released.boxes import decode, grid_anchors, keep_best
 
 CHANNELS = (224, 336, 448)
@@ -18,25 +18,6 @@ CLASSES = 80
 MAX_LOG = abs(math.log(16 / 1000))
 MEAN = torch.tensor([123.675, 116.28, 103.53]).view(1, 3, 1, 1)
 STD = torch.tensor([58.395, 57.12, 57.375]).view(1, 3, 1, 1)
-
-
-class Backbone(nn.Module):
-    """timm's, whose state dict has the official keys."""
-
-    def __init__(self):
-        super().__init__()
-        import timm
-
-        self.timm = timm.create_model('shvit_s4', num_classes=0)
-        self.register_state_dict_post_hook(spell_keys)
-
-    def forward(self, x):
-        return self.timm.forward_intermediates(x, intermediates_only=True)
-
-
-def spell_keys(backbone, state, prefix, _):
-    for key, official in official_keys('shvit', backbone.timm.state_dict()).items():
-        state[f'{prefix}{official}'] = state.pop(f'{prefix}timm.{key}')
 
 
 class Plain(nn.Module):
@@ -104,7 +85,7 @@ class Detector(nn.Module):
 
     def __init__(self, finer, coarser):
         super().__init__()
-        self.backbone = Backbone()
+        self.backbone = files.TimmBackbone('shvit', 'shvit_s4')
         self.neck = Pyramid(finer, coarser)
 
     def features(self, pixels):

@@ -81,8 +81,7 @@ def test_an_interruption_lost_in_a_finalizer_is_raised_again():
         with pytest.raises(Interrupted) as caught:
             raise_lost()
     assert caught.value.number == signal.SIGTERM
-    Raiser()
-    raise_lost()  # a new program has its own
+    raise_lost()  # the program has ended
 
 
 def test_a_process_that_is_ended_at_once_after_its_fork_ends():

@@ -75,8 +75,8 @@ def test_the_folder_holds_weights_names_and_numbers_and_a_card(saved):
     assert cv2.imread(str(saved / 'p.png')).shape == (70, 90, 3)
 
 
-@pytest.mark.parametrize('name', ['pspnet_mobilevitv2_050_voc12', 'maskrcnn_shvit_s4'])
-def test_other_heads_come_back_too(name, tmp_path):
+def test_a_segmentor_comes_back_too(tmp_path):
+    name = 'pspnet_mobilevitv2_050_voc12'
     model = files.with_random_weights(mmeffvit.get_model(name))
     again = mmeffvit.get_model(str(mmeffvit.save_pretrained(model, tmp_path / name)))
     assert_same(again, model)
@@ -113,22 +113,13 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     done = run_command_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
     assert done.returncode == 0, done.stdout
     assert 'box AP' in done.stdout
-    done = run_command_here('analyze', 'per-class', folder, out, *data[:2])
-    assert done.returncode == 0, done.stdout
-    assert 'triangle' in (tmp_path / 'per_class.md').read_text()
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
-    done = run_command_here('predict', folder, picture, '--out-dir', tmp_path / 'pictures')
-    assert done.returncode == 0, done.stdout
-    done = run_command_here('complexity', folder, '--shape', 64, 64)
-    parameters = sum(p.numel() for p in model.parameters())
-    assert f'{parameters:,}' in done.stdout
     done = run_command_here(
         'analyze', 'attention', folder, picture, '--out', tmp_path / 'attention'
     )
     assert done.returncode == 0, done.stdout
     assert 'random' not in done.stdout
-    loaders = [f'{split}_dataloader.{key}' for split in ('train', 'val') for key in (
-        'num_workers=0', 'persistent_workers=False')]  # fmt: skip
+    loaders = [f'{split}_dataloader.num_workers=0' for split in ('train', 'val')]
     data += ['train_dataloader.dataset.indices=2', 'train_dataloader.batch_size=2', *loaders]
     data += ['train_cfg.max_epochs=1', 'train_cfg.val_interval=9', 'optim_wrapper.optimizer.lr=0']
     done = run_command_here('train', folder, '--work-dir', tmp_path / 'tuned', '--no-check', *data)

@@ -9,18 +9,13 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
 
-import cv2
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 
 import mmeffvit
-from mmeffvit.analysis.attention.run import visualize_attention
-from mmeffvit.cli.export import make_parser as export_parser
 from mmeffvit.cli.main import main
-from mmeffvit.cli.test import make_parser as evaluation_parser
 from mmeffvit.errors import UserError
 from mmeffvit.models import SwiftFormer
 from mmeffvit.models.checkpoints.read import read_content
@@ -162,20 +157,10 @@ def test_the_predictor_finds_weights_by_name_and_gives_plain_numbers(released, t
 @pytest.mark.slow
 def test_a_folder_is_trained_from_released_weights(released, tmp_path):
     root = write_yolo(tmp_path / 'bolts', 4, 2)
-    short = (
-        '--epochs',
-        1,
-        '--batch',
-        4,
-        '--nproc-per-node',
-        1,
-        '--image-size',
-        96,
-        '--export',
-        'none',
-    )
-    command = ('train', root, '--model', NAME, '--work-dir', tmp_path / 'work', '--freeze', 1)
-    run = run_command_here(*command, *short)
+    run = run_command_here(
+        'train', root, '--model', NAME, '--work-dir', tmp_path / 'work', '--freeze', 1, '--epochs',
+        1, '--batch', 4, '--nproc-per-node', 1, '--image-size', 96, '--export', 'none',
+    )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'license: Apple sample code license' in run.stdout
     assert f'{NAME} from the released {NAME}' in run.stdout
@@ -257,24 +242,3 @@ def test_every_backbone_of_the_table_is_built_by_its_name():
 def test_what_is_not_there_is_named_with_what_is(call, message):
     with pytest.raises(UserError, match=message):
         call()
-
-
-def test_the_checkpoint_may_be_left_out(released, tmp_path):
-    assert evaluation_parser().parse_args([NAME]).checkpoint is None
-    out = tmp_path / 'ssd.onnx'
-    given = export_parser().parse_args([NAME, str(out)])
-    assert (given.checkpoint, Path(given.out)) == (None, out)
-    assert export_parser().parse_args([NAME, 'x.pt', str(out)]).checkpoint == 'x.pt'
-    model = mmeffvit.Predictor(NAME, device='cpu').model
-    expected = mmeffvit.get_model(NAME, released).state_dict()
-    assert all(torch.equal(value, expected[key]) for key, value in model.state_dict().items())
-
-
-def test_attention_is_drawn_with_released_weights(released, tmp_path, capsys):
-    photo = tmp_path / 'photo.png'
-    cv2.imwrite(str(photo), np.random.default_rng(0).integers(0, 256, (60, 90, 3), np.uint8))
-    written = visualize_attention(NAME, [str(photo)], tmp_path / 'out', layers=['*stages.4*'])
-    printed = ''.join(capsys.readouterr())
-    assert 'license' in printed
-    assert 'random' not in printed
-    assert {path.suffix for path in written} == {'.png', '.npz'}

@@ -40,7 +40,6 @@ tta_pipeline = [
 train_dataloader = dict(
     batch_size=4,
     num_workers=4,
-    persistent_workers=True,
     sampler=dict(type='InfiniteSampler', shuffle=True),
     dataset=dict(
         type='ADE20KDataset',
@@ -52,7 +51,6 @@ train_dataloader = dict(
 val_dataloader = dict(
     batch_size=1,
     num_workers=4,
-    persistent_workers=True,
     sampler=dict(type='DefaultSampler', shuffle=False),
     dataset=dict(
         type='ADE20KDataset',

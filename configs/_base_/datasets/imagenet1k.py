@@ -63,7 +63,6 @@ test_pipeline = [
 train_dataloader = dict(
     batch_size=256,
     num_workers=8,
-    persistent_workers=True,
     sampler=dict(type='RepeatAugSampler', shuffle=True),
     collate_fn=dict(type='default_collate'),
     dataset=dict(
@@ -76,7 +75,6 @@ train_dataloader = dict(
 val_dataloader = dict(
     batch_size=256,
     num_workers=8,
-    persistent_workers=True,
     sampler=dict(type='DefaultSampler', shuffle=False),
     collate_fn=dict(type='default_collate'),
     dataset=dict(

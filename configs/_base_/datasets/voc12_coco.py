@@ -49,7 +49,6 @@ voc = dict(type='PascalVOCDataset', data_root=data_root)
 train_dataloader = dict(
     batch_size=32,
     num_workers=8,
-    persistent_workers=True,
     sampler=dict(type='InfiniteSampler', shuffle=True),
     dataset=dict(
         type='ConcatDataset',
@@ -80,7 +79,6 @@ train_dataloader = dict(
 val_dataloader = dict(
     batch_size=1,
     num_workers=4,
-    persistent_workers=True,
     sampler=dict(type='DefaultSampler', shuffle=False),
     dataset=dict(
         **voc,

@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -68,25 +67,6 @@ class Canvas:
             for place, size, cells in zip((y, x), self.pitches(grid), grid, strict=True)
         )
         return row * grid[1] + column
-
-    def spread(
-        self, values: np.ndarray, content: tuple[float, float], size: tuple[int, int]
-    ) -> np.ndarray:
-        """Resize a map to an image: every pixel gets the value of its cell, without interpolation.
-
-        Args:
-            values: The map, (H, W).
-            content: Height and width in pixels of the part of the canvas that the image fills,
-                from the top left; the rest is padding.
-            size: Height and width of the image and of the result.
-        """
-        indices = []
-        for part, pixels, cell, cells in zip(
-            content, size, self.pitches(values.shape), values.shape, strict=True
-        ):
-            centers = (np.arange(pixels) + 0.5) * part / pixels
-            indices.append(np.minimum((centers / cell).astype(int), cells - 1))
-        return values[indices[0][:, None], indices[1][None]]
 
 
 def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, Attention]:

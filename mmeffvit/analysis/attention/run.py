@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import torch
 
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import MIN_SIDE
 from mmeffvit.models.layers.reading import Reading
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.images import read_image, write_image
+from mmeffvit.utils.images import read_image
 from mmeffvit.utils.messages import logger
 
 from .recorder import attention_layers, record_attention
 from .sheet import InputImage, draw_sheets
 from .subject import RANDOM, Size, Subject, open_subject
+
+DPI = 100
 
 
 def visualize_attention(
@@ -104,7 +106,7 @@ def save(
     written = []
     for group, sheet in draw_sheets(image, readings, path.name, **options):
         written.append(out / f'{path.stem}.{group}.png')
-        write_image(written[-1], cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))
+        save_figure(sheet, written[-1], DPI)
     arrays = {
         f'{layer}/{name}': array.numpy()
         for layer, reading in readings.items()

@@ -9,7 +9,7 @@ import torch
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
-from mmeffvit.train.checks.sample import meta_of
+from mmeffvit.config.datasets import meta_of
 from mmeffvit.utils.modules import forwards
 
 MAX_MASKS = 100  # boxes that mmdet gives to a mask head in mode='tensor'

@@ -20,7 +20,7 @@ from mmeffvit.zoo.metafile import weights_of
 from mmeffvit.zoo.runs import latest_checkpoint
 
 from .child import run_logged
-from .commands import SuiteOptions, evaluation_command, evaluation_dir, printed, train_command
+from .commands import SuiteOptions, evaluation_command, evaluation_dir, train_command
 from .results import Row, Table, stack_versions
 
 
@@ -58,13 +58,6 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
     for name in failed:
         logger.info(f'failed: {name}: {table.rows[name].reason}')
     return 1 if failed else 0
-
-
-def cluster_commands(patterns: Iterable[str], options: SuiteOptions, system: str) -> list[str]:
-    """One shell line per config for a cluster; see :func:`find_configs` and ``PRINTED``."""
-    if options.released:
-        raise UserError('--print is for training commands and cannot be combined with --released')
-    return [printed(config_file, options, system) for config_file in find_configs(patterns)]
 
 
 def select_configs(patterns: Iterable[str], options: SuiteOptions) -> list[Path]:
@@ -107,7 +100,7 @@ def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None
     started = json.loads(json.dumps(given, default=str))  # as in the table: tuples become lists
     for config_file in config_files:
         row = table.rows.setdefault(config_file.stem, Row(str(config_file)))
-        if not (options.test_only or options.released):
+        if not options.released:
             if row.options not in ({}, started):
                 raise UserError(
                     f'{config_file.stem} was started with {row.options}, not with {started}: '
@@ -128,7 +121,6 @@ class Job:
         self.config_file, self.table, self.options, self.title = config_file, table, options, title
         self.row = table.rows[config_file.stem]
         self.work_dir = options.work_dir / config_file.stem
-        self.launcher = 'pytorch' if options.gpus > 1 else 'none'
 
     def say(self, text: str) -> None:
         logger.info(f'{self.title}: {text}')
@@ -148,10 +140,8 @@ class Job:
         row.ours, row.metrics, row.versions = {}, {}, {}
         row.parameters, row.checkpoint, row.date = None, '', ''
         try:
-            if not (self.options.test_only or self.options.released):
-                self.execute(
-                    'training', train_command(self.config_file, self.options, self.launcher)
-                )
+            if not self.options.released:
+                self.execute('training', train_command(self.config_file, self.options))
             self.test()
         except UserError as error:
             self.enter('failed', str(error))
@@ -162,16 +152,9 @@ class Job:
             self.say(f'done, {metrics}{duration(time.monotonic() - start)} elapsed')
 
     def is_done(self) -> bool:
-        """Whether there is a result; with ``test_only``, of the latest checkpoint."""
-        if self.options.released:
-            return self.row.status == 'done' and self.row.checkpoint == weights_of(self.config_file)
-        if self.row.status != 'done' or not self.options.test_only:
-            return self.row.status == 'done'
-        latest = latest_checkpoint(self.work_dir, to_resume=False)
-        tested = datetime.fromisoformat(self.row.date).timestamp()
-        return latest is not None and (
-            latest.source == self.row.checkpoint and latest.path.stat().st_mtime <= tested
-        )
+        """Whether there is a result, with ``released`` of the weights that are known today."""
+        known = weights_of(self.config_file) if self.options.released else self.row.checkpoint
+        return self.row.status == 'done' and self.row.checkpoint == known
 
     def execute(self, status: str, command: list[str]) -> None:
         """Run a command as the next step; a failed one raises a ``UserError``."""
@@ -191,9 +174,7 @@ class Job:
         else:
             raise UserError(f'no valid checkpoint in {self.work_dir}')
         before = time.time()
-        self.execute(
-            'testing', evaluation_command(self.config_file, checkpoint, self.options, self.launcher)
-        )
+        self.execute('testing', evaluation_command(self.config_file, checkpoint, self.options))
         metrics = measured_since(before, evaluation_dir(self.config_file, self.options))
         row = self.row
         row.metrics, row.ours, row.checkpoint = metrics, in_percent(metrics), str(checkpoint)

@@ -69,7 +69,6 @@ class Format(ABC):
         half_setting: The runtime's setting for computation in float16.
         int8_source: Suffix of the float files that int8 files are made from; empty for none.
         int8_packages: Packages that quantize.
-        times_layers: Whether the time of every layer can be measured.
         runs_on_gpu: Whether it can be opened on a GPU.
     """
 
@@ -84,7 +83,6 @@ class Format(ABC):
     half_setting = ''
     int8_source = ''
     int8_packages: tuple[str, ...] = ()
-    times_layers = False
     runs_on_gpu = False
 
     def check(self, options: 'ExportOptions', *, half: bool = False) -> None:

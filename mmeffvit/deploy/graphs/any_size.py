@@ -9,32 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention
-from mmeffvit.models.mobilevitv2.backbone import MobileViTv2Block
 
 
-class AnySizeMobileViTv2Block(MobileViTv2Block):
-    """A block that resizes to the next even size; for dynamic sizes, every map is resized."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        size = x.shape[2:]
-        if all(isinstance(side, int) and side % 2 == 0 for side in size):
-            return super().forward(x)
-        even = [(side + 1) // 2 * 2 for side in size]
-        x = super().forward(F.interpolate(x, even, mode='bilinear', align_corners=True))
-        if self.restore_size:
-            x = F.interpolate(x, size, mode='bilinear', align_corners=True)
-        return x
-
-
-class BlockedLocalGlobalAttention(LocalGlobalAttention):
-    """Attention with maps in ONNX Runtime's blocked layout for convolutions.
+def blocked(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+    """Keep maps behind attention in ONNX Runtime's blocked layout for convolutions.
 
     A matrix product leaves that layout, outside of which the following addition and interpolation
     are several times slower. Max pooling with a 1x1 window restores it and changes no value.
     """
-
-    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return F.max_pool2d(super().mix(query, key, value), 1)
+    return F.max_pool2d(output, 1)
 
 
 class AnySizeAdaptiveAvgPool2d(nn.Module):
@@ -89,17 +72,12 @@ REPLACEMENTS = {
     'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
     'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,
 }
-# modules with parameters become one of these: names of parameters are those of the checkpoint
-SUBCLASSES = {
-    MobileViTv2Block: AnySizeMobileViTv2Block,
-    LocalGlobalAttention: BlockedLocalGlobalAttention,
-}
 
 
 def any_size(model: nn.Module) -> nn.Module:
     """Replace modules of ``model`` by their variants for any size, in place, and return it."""
-    if type(model) in SUBCLASSES:
-        model.__class__ = SUBCLASSES[type(model)]
+    if isinstance(model, LocalGlobalAttention):
+        model.mixer.register_forward_hook(blocked)
     cls = type(model)
     if replacement := REPLACEMENTS.get(f'{cls.__module__}.{cls.__qualname__}'):
         return replacement(model)

@@ -1,6 +1,6 @@
 """Measuring which layers of a network are most sensitive to int8."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
@@ -13,9 +13,6 @@ GROUPS = 16  # parts that are measured one at a time
 IMAGES = 4  # for each measurement
 NOISE_RATIO = 2.0  # a part is sensitive if its noise exceeds the mean by this factor
 MAX_SHARE = 0.25  # largest fraction of parts kept in float
-
-# operators that select objects, through which noise cannot be measured
-SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')
 
 
 @dataclass(frozen=True)
@@ -59,36 +56,6 @@ def exclusions(groups: Sequence[Group]) -> Iterator[list[str]]:
     while count < 2 * len(worst):
         yield [name for group in worst[:count] for name in group.nodes]
         count *= 2
-
-
-def last_layers(
-    operators: Iterable[tuple[Sequence[str], Collection[str], str, bool]],
-) -> tuple[list[str], set[str]]:
-    """The layers with weights that no other follows, where noise is measured.
-
-    Everything after a selection of objects is excluded, since a reordering would look like noise.
-
-    Args:
-        operators: Outputs, inputs, kind and whether it is a layer, in topological order.
-
-    Returns:
-        The first output of every such layer, and all outputs after a selection.
-    """
-    selected: set[str] = set()
-    nearest: dict[str, set[str]] = {}  # by output, the last layers that it depends on
-    ends: dict[str, None] = {}
-    for outputs, inputs, kind, is_layer in operators:
-        if kind in SELECTING or selected.intersection(inputs):
-            selected.update(outputs)
-            continue
-        sources = set().union(*(nearest.get(name, set()) for name in inputs))
-        if is_layer:
-            for name in sources:
-                ends.pop(name, None)
-            ends[outputs[0]] = None
-            sources = {outputs[0]}
-        nearest.update(dict.fromkeys(outputs, sources))
-    return list(ends), selected
 
 
 def mean_noise(

@@ -1,7 +1,6 @@
 """The files to measure for a model or an exported file, if they agree with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,16 +14,17 @@ from mmeffvit.deploy.compare import Expect, Images, Run, Steps
 from mmeffvit.deploy.export import Source, ToolOptions
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.openvino.write import to_openvino
-from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
+from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
 from mmeffvit.deploy.runtime.resizing import fixed_size, reader_of
 from mmeffvit.deploy.write import finish, noise_image
 from mmeffvit.errors import UserError
+from mmeffvit.utils.messages import step
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
-from .pytorch import open_graph
+from .worker import Job
 
 STORED = (
     'the weights are stored as float16, in half the space, but computed in float32 on this CPU: '
@@ -59,9 +59,7 @@ class Candidate:
         return self.precision == 'float16'
 
     def open(self) -> Run:
-        if self.graph is not None:
-            return open_graph(deepcopy(self.graph), self.device, half=self.half).run
-        return open_model(self.path, half=self.half, device=self.device).run
+        return Job(self.path, half=self.half, device=self.device, graph=self.graph).open().run
 
     def described(self, errors: Sequence[Measure]) -> 'Candidate':
         """The candidate with its errors, and the one that is closest to its limit in words."""
@@ -93,6 +91,7 @@ def attempt(
 ) -> Candidate:
     """What ``make`` returns if the packages are installed, or why there is no candidate."""
     state = 'not installed'
+    step(f'making {file.runtime} {file.precision}')
     try:
         for package in packages:
             require(package, f'{file.runtime} {file.precision}')
@@ -169,16 +168,15 @@ def gpu_files(
     graph: Graph | None,
 ) -> Iterator[Candidate]:
     """The ONNX file, if one agrees on the CPU, and the PyTorch model, if given, on a GPU."""
-    files = []
+
+    def compared(file: Candidate) -> Candidate:
+        return attempt(file, lambda file: file.compared(expect, [images]))
+
     if '.onnx' in floats:
-        files.append(Candidate('ONNX Runtime CUDA', 'float32', floats['.onnx'].path, device=device))
-    if graph is not None:
-        files += [
-            Candidate('PyTorch CUDA', precision, device=device, graph=graph)
-            for precision in ('float32', 'float16')
-        ]
-    for file in files:
-        yield attempt(file, lambda file: file.compared(expect, [images]))
+        path = floats['.onnx'].path
+        yield compared(Candidate('ONNX Runtime CUDA', 'float32', path, device=device))
+    for precision in ('float32', 'float16') if graph is not None else ():
+        yield compared(Candidate('PyTorch CUDA', precision, device=device, graph=graph))
 
 
 def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
@@ -187,8 +185,6 @@ def check_exported(path: Path, options: ToolOptions) -> tuple[Images, bool]:
     Raises:
         UserError: If it cannot be read or run, or has no fixed size and none is given.
     """
-    if path.suffix not in OPENED:
-        raise UserError(f'{path} ends in {path.suffix!r}; choose from {", ".join(OPENED)}')
     session = open_model(path)
     count, fixed = session.shape[0], fixed_size(session.shape)
     if options.shape and fixed and options.shape != fixed:

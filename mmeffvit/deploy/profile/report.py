@@ -1,20 +1,15 @@
 """The measurements of a profile, as a table and as JSON."""
 
 from dataclasses import dataclass
-from heapq import nlargest
 from typing import Any
 
 from mmeffvit.deploy.formats.table import BY_SUFFIX
-from mmeffvit.errors import UserError
-from mmeffvit.utils.text import align, counted, shortened
+from mmeffvit.utils.text import align, counted
 
 from .candidates import Candidate
-from .layers import LayerTimes
 from .rounds import Timing
 
 MIB = 2**20
-LISTED = 5  # layers and kinds of operators in the tables; --json has all
-LONGEST = 60  # characters of a layer's name
 UNITS = {'wall': 'wall clock', 'processor': 'CPU time'}
 HEADING = [
     'runtime', 'precision', 'threads', 'ms', '10 % to 90 %', 'images/s', 'ms of last steps',
@@ -64,25 +59,12 @@ class Profile:
     clock: str
     measured: tuple[Measured, ...]  # files that agree with the model, the fastest first
     absent: tuple[Candidate, ...]  # what was not measured, and why
-    layers: LayerTimes | None  # if a runtime measures them
     gpu: str = ''  # its name, if one was measured
 
     @property
     def best(self) -> Measured:
         """The fastest file that agrees."""
         return self.measured[0]
-
-    @property
-    def best_file(self) -> Measured:
-        """The fastest exported file that agrees, unlike a model in PyTorch.
-
-        Raises:
-            UserError: If there is none.
-        """
-        for each in self.measured:
-            if each.candidate.graph is None:
-                return each
-        raise UserError(f'nothing to write: {self.best} is not an exported file')
 
     @property
     def close(self) -> tuple[Measured, ...]:
@@ -106,30 +88,7 @@ class Profile:
         elif self.best.candidate.half:
             kind = BY_SUFFIX[self.best.candidate.path.suffix]
             lines.append(f'(float16: {kind.half_setting})')
-        return '\n'.join([*lines, '', *self.layer_lines()])
-
-    def layer_lines(self) -> list[str]:
-        times = self.layers
-        if times is None:
-            return ['time per layer: only ONNX Runtime and OpenVINO on a CPU measure it']
-
-        def share(seconds: float) -> list[str]:
-            return [f'{1e3 * seconds:.3f}', f'{seconds / times.total:.1%}']
-
-        found, rest = times.kinds()[:LISTED], times.kinds()[LISTED:]
-        if rest:
-            found.append(('others', sum(n for _, n, _ in rest), sum(value for *_, value in rest)))
-        kinds = [[kind, str(count), *share(value)] for kind, count, value in found]
-        slowest = [
-            [shortened(layer.name, LONGEST), layer.kind, *share(layer.seconds)]
-            for layer in nlargest(LISTED, times.layers, key=lambda layer: layer.seconds)
-        ]
-        return [
-            f'{times.runtime}, float32, threads: {times.threads}; layers take '
-            f'{1e3 * times.total:.2f} ms, a run while they are timed {1e3 * times.seconds:.2f} ms',
-            '', *align([['operator', 'number', 'ms', 'share'], *kinds], numbers=False),
-            '', *align([['slowest layers', 'operator', 'ms', 'share'], *slowest], numbers=False),
-        ]  # fmt: skip
+        return '\n'.join(lines)
 
     def as_dict(self) -> dict[str, Any]:
         return dict(
@@ -140,5 +99,4 @@ class Profile:
                 {name: getattr(each, name) for name in ('runtime', 'precision', 'state', 'reason')}
                 for each in self.absent
             ],
-            layers=self.layers and self.layers.as_dict(),
         )  # fmt: skip

@@ -16,8 +16,7 @@ import numpy as np
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import MAX_REASON, reason
 
-from .layers import timed
-from .worker import CLOCKS, Job
+from .worker import CLOCKS, Job, timed
 
 ROUNDS = 5
 FINAL_ROUNDS = 10  # more, for those that may be the fastest
@@ -44,23 +43,20 @@ class Timing:
     @property
     def spread(self) -> tuple[float, float]:
         """First and last decile."""
-        if len(self.seconds) < 2:
-            return self.seconds * 2
-        low, *_, high = statistics.quantiles(self.seconds, n=10, method='inclusive')
-        return low, high
+        return tuple(np.quantile(self.seconds, (0.1, 0.9)).tolist())
 
 
 @contextmanager
-def working(job: Job) -> Iterator[tuple[Answer, Callable[[object], Answer]]]:
+def working(job: Job) -> Iterator[Callable[[object], Answer]]:
     """Run a file in a process, which ends with the block.
 
-    Gives the answer to the job, and a function that returns the answer to a line.
+    Gives a function that returns the times and memory of runs for a number of seconds.
 
     Raises:
         UserError: If the file cannot be run; also by the function.
     """
     if job.graph is not None:
-        yield {}, working_here(job)
+        yield working_here(job)
         return
     variables = {
         'OMP_NUM_THREADS': str(job.threads),
@@ -89,7 +85,8 @@ def working(job: Job) -> Iterator[tuple[Answer, Callable[[object], Answer]]]:
             return values
 
         try:
-            yield ask(json.dumps(vars(job), default=str)), ask
+            ask(json.dumps(vars(job), default=str))
+            yield ask
         finally:
             process.kill()
             process.communicate()
@@ -134,7 +131,7 @@ def time_in_rounds(
                     del timings[key]
 
         def start(key: Key) -> None:
-            _, asks[key] = stack.enter_context(working(jobs[key]))
+            asks[key] = stack.enter_context(working(jobs[key]))
 
         def run_round(key: Key) -> None:
             answer, known = asks[key](seconds / ROUNDS), timings[key]

@@ -2,7 +2,7 @@
 
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
-from mmeffvit.deploy.export import Source, ToolOptions, check_sizes, load_source
+from mmeffvit.deploy.export import Source, ToolOptions, make_source
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
 from mmeffvit.utils.files import atomic_output, check_companions, check_output
 from mmeffvit.utils.machine import cpu_name, num_cores
 from mmeffvit.utils.messages import step
@@ -29,11 +30,10 @@ from .candidates import (
     gpu_files,
     int8_file,
 )
-from .layers import Layer, LayerTimes, timed
 from .pytorch import find_gpu, gpu_name
 from .report import Measured, Profile
-from .rounds import time_in_rounds, working
-from .worker import CLOCKS, Job
+from .rounds import time_in_rounds
+from .worker import CLOCKS, Job, timed
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class ProfileOptions:
         seconds: Time for each file and number of threads; three times as much if it may be best.
         clock: 'wall', or 'processor' for the CPU time of one thread on a busy host.
         device: 'cpu', a GPU as 'cuda' or 'cuda:N', or 'auto' for the CPU and a GPU if there is one.
+
+    Raises:
+        UserError: If a value is invalid.
     """
 
     images: Path | None = None
@@ -67,19 +70,14 @@ class ProfileOptions:
     def on_cpu(self) -> bool:
         return self.device in ('auto', 'cpu')
 
-    def check(self) -> None:
-        """Raise UserError if a value is invalid."""
-        unknown = ' '.join(each for each in self.formats if each not in OPENED)
+    def __post_init__(self) -> None:
         threads = ' '.join(map(str, self.threads))
+        is_cpu_time = self.clock == 'processor'
         faults = (
-            (unknown or not self.formats,
-             f'--formats is {unknown}; choose from {" ".join(OPENED)}'),
             (min(self.threads, default=0) < 1, f'--threads is {threads}; it must be at least 1'),
-            (self.clock not in CLOCKS,
-             f'--clock is {self.clock!r}; choose from {", ".join(CLOCKS)}'),
-            (self.clock == 'processor' and set(self.threads) != {1},
+            (is_cpu_time and set(self.threads) != {1},
              '--clock processor adds the time of all threads; give --threads 1'),
-            (self.clock == 'processor' and not self.on_cpu,
+            (is_cpu_time and not self.on_cpu,
              f'--clock processor is for the CPU, and --device is {self.device}'),
             (not self.on_cpu and '.onnx' not in self.formats,
              f'--device {self.device} measures .onnx; --formats leaves it out'),
@@ -100,8 +98,7 @@ def thread_counts(cores: int) -> tuple[int, ...]:
 
 
 def profile_model(
-    config_path: str,
-    checkpoint: str | None,
+    predictor: Predictor,
     folder: Path,
     export: ToolOptions | None = None,
     options: ProfileOptions | None = None,
@@ -109,23 +106,19 @@ def profile_model(
     """Export a trained model for every installed runtime, and measure the files that agree with it.
 
     Args:
-        config_path: A config file of mmdet or mmseg, the name of one of ours, or a saved model.
-        checkpoint: See :class:`mmeffvit.Predictor`.
+        predictor: The model, on the CPU.
         folder: Where the files are written.
         export: Options of the export; without a size, the comparison image's size is used.
         options: See :class:`ProfileOptions`.
 
     Raises:
-        UserError: If the model or an option is invalid, or no file agrees.
-        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
+        UserError: If the model cannot be exported, or no file agrees.
     """
-    export, options = export or ToolOptions(), options or ProfileOptions()
-    check_sizes(export)
-    options.check()
-    source = load_source(config_path, checkpoint, export)
+    export = export or ToolOptions()
+    source = make_source(predictor, export)
     sizes = ExportOptions(export.shape or source.image[1].shape[:2], 1, export.opset)
-    check_sizes(sizes)
-    return profile_source(Path(config_path).stem, source, sizes, folder, options)
+    name = Path(predictor.config.filename).stem
+    return profile_source(name, source, sizes, folder, options or ProfileOptions())
 
 
 def profile_source(
@@ -135,7 +128,7 @@ def profile_source(
     images = batch(source.image[1], sizes.shape, 1)
     floats = partial(float_files, source, sizes, folder)
     files = make_files(floats, source.expect, images, folder, options, graph=source.graph)
-    return measure(name, files, images, folder, options)
+    return measure(name, list(files), images, folder, options)
 
 
 def profile_file(
@@ -154,17 +147,15 @@ def profile_file(
         options: See :class:`ProfileOptions`.
 
     Raises:
-        UserError: If the file or an option is invalid.
+        UserError: If the file is invalid, or does not fit the options.
     """
-    export, options = export or ToolOptions(), options or ProfileOptions()
-    check_sizes(export)
-    options.check()
-    images, is_int8 = check_exported(path, export)
+    options = options or ProfileOptions()
+    images, is_int8 = check_exported(path, export or ToolOptions())
     expect = partial(expect_same, open_model(path).run)
     floats = partial(exported_files, path, expect, images, is_int8, folder)
     bases = () if is_int8 else (path.suffix,)
     files = make_files(floats, expect, images, folder, options, bases=bases)
-    return measure(path.name, files, images, folder, options)
+    return measure(path.name, list(files), images, folder, options)
 
 
 def make_files(
@@ -176,35 +167,24 @@ def make_files(
     *,
     graph: Graph | None = None,
     bases: Sequence[str] = OPENED,
-) -> list[Candidate]:
+) -> Iterator[Candidate]:
     """Files of every format, in all precisions, and which of them a GPU runs.
 
     ``floats`` makes the files of a format that are not quantized, ``bases`` are the suffixes of
     those to quantize.
     """
-    files: list[Candidate] = []
-
-    def add(made: Iterable[Candidate]) -> None:
-        for file in made:
-            step(f'{file.runtime} {file.precision}: {file.state}')
-            files.append(file)
-
     formats = options.formats if options.on_cpu else ('.onnx',)
     int8 = dict(score_thr=options.score_thr, size=tuple(images.shape[2:]))
+    known: dict[str, Candidate] = {}  # in float32
     # NNCF forks, so it runs before LiteRT's converter, which starts threads
     for suffix in (each for each in OPENED if each in formats):
-        add(floats(suffix))
+        made = list(floats(suffix))
+        yield from made
+        known |= {f.path.suffix: f for f in made if f.agrees and f.precision == 'float32'}
         if options.on_cpu and BY_SUFFIX[suffix].int8_source in bases:
-            add([int8_file(suffix, float32_files(files), options.images, folder, **int8)])
+            yield int8_file(suffix, known, options.images, folder, **int8)
     if options.gpu:
-        add(gpu_files(options.gpu, float32_files(files), expect, images, graph))
-    return files
-
-
-def float32_files(files: Iterable[Candidate]) -> dict[str, Candidate]:
-    """Files in float32 that agree on the CPU, by suffix."""
-    wanted = (True, 'float32', 'cpu')
-    return {f.path.suffix: f for f in files if (f.agrees, f.precision, f.device) == wanted}
+        yield from gpu_files(options.gpu, known, expect, images, graph)
 
 
 def measure(
@@ -219,14 +199,11 @@ def measure(
     chosen = [each for each in files if each.agrees and (options.on_cpu or each.device != 'cpu')]
     stored = folder / 'images.npy'
     np.save(stored, images)
-    job = partial(Job, images=stored, clock=options.clock)
     measured: list[Measured] = []
     for threads in options.threads:
         jobs = {
-            index: job(
-                each.path, threads=threads, half=each.half, device=each.device, graph=each.graph
-            )
-            for index, each in enumerate(chosen)
+            i: Job(each.path, stored, threads, each.half, options.clock, each.device, each.graph)
+            for i, each in enumerate(chosen)
             if each.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
         }
         if jobs:
@@ -241,7 +218,6 @@ def measure(
     measured.sort(key=lambda each: each.timing.median)
     return Profile(
         name, images.shape, cpu_name(), num_cores(), options.clock, tuple(measured), tuple(absent),
-        layer_times(measured, job, options.seconds),
         gpu_name({each.candidate.device for each in measured}),
     )  # fmt: skip
 
@@ -260,20 +236,6 @@ def last_steps(file: Candidate, images: Images, threads: int, options: ProfileOp
     return statistics.median(times)
 
 
-def layer_times(measured: Sequence[Measured], job: partial, seconds: float) -> LayerTimes | None:
-    """Layers of a float32 file on the CPU, in the fastest runtime if it has a profiler."""
-    files = float32_files(each.candidate for each in measured)
-    known = [suffix for suffix in files if BY_SUFFIX[suffix].times_layers]
-    if not known:
-        return None
-    best = measured[0]
-    fastest = best.candidate.path.suffix
-    path = files[fastest if fastest in known else known[0]].path
-    with working(job(path, threads=best.timing.threads, layers=seconds)) as (answer, _):
-        runtime, threads, layers, whole = answer['layers']
-    return LayerTimes(runtime, threads, [Layer(*each) for each in layers], whole)
-
-
 def write_best(profile: Profile, out: Path) -> Path:
     """Write the fastest file that agrees, with the files that belong to it.
 
@@ -288,7 +250,9 @@ def write_best(profile: Profile, out: Path) -> Path:
         UserError: If the suffix is another, other files would be overwritten, or only PyTorch was
             measured.
     """
-    best = profile.best_file
+    best = next((each for each in profile.measured if each.candidate.graph is None), None)
+    if best is None:
+        raise UserError(f'nothing to write: {profile.best} is not an exported file')
     path = best.candidate.path
     suffixes = (path.suffix, *BY_SUFFIX[path.suffix].companions)
     if out.suffix and out.suffix != path.suffix:

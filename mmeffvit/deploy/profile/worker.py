@@ -21,8 +21,6 @@ from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 
-from .layers import time_layers, timed
-
 CLOCKS: dict[str, Callable[[], float]] = {
     'wall': time.perf_counter,
     'processor': time.process_time,  # of all threads
@@ -34,12 +32,11 @@ class Job:
     """The job of a process; a model in PyTorch runs in this one."""
 
     path: Path
-    images: Path  # (B, 3, H, W), in a .npy file
-    threads: int
+    images: Path = Path()  # (B, 3, H, W), in a .npy file
+    threads: int = 0  # the runtime's default
     half: bool = False  # compute in float16 where the runtime can
     clock: str = 'wall'
     device: str = 'cpu'  # or the GPU that runs it
-    layers: float = 0.0  # only time the layers, for this number of seconds
     graph: Any = None  # a graph in PyTorch, instead of a file
 
     def open(self) -> Session:
@@ -51,15 +48,26 @@ class Job:
         return open_graph(deepcopy(self.graph), self.device, half=self.half)
 
 
+def timed(
+    run: Callable[[], object], seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
+    """Seconds of every run after the first, for about ``seconds`` but at least one run."""
+    run()  # it finds caches as another process has left them
+    times: list[float] = []
+    start = time.perf_counter()
+    while not times or time.perf_counter() - start < seconds:
+        before = clock()
+        run()
+        times.append(clock() - before)
+    return times
+
+
 def answers(lines: TextIO) -> Iterator[dict[str, Any]]:
     """An answer to a job, when its file is loaded, then times and memory for lines of seconds."""
     values = json.loads(lines.readline())
     job = Job(**{**values, 'path': Path(values['path']), 'images': Path(values['images'])})
     require(BY_SUFFIX[job.path.suffix].module, 'Profiling')  # before its memory is measured
     images, before = np.load(job.images), resident_memory()
-    if job.layers:
-        yield dict(layers=time_layers(job.path, images, job.threads, job.layers))
-        return
     session = job.open()
     session.run(images)
     yield {}

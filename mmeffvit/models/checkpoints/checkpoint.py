@@ -129,7 +129,9 @@ class Checkpoint:
         saved = {id(self.weights[key]): g for key, g in self.grids.items() if key in self.weights}
         return {key: saved[id(value)] for key, value in tensors.items() if id(value) in saved}
 
-    def strip(self, prefix: str | None = None) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    def backbone_tensors(
+        self, prefix: str | None = None
+    ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
         """Only the tensors of the backbone, without prefixes.
 
         Args:

@@ -52,19 +52,19 @@ class LoadReport:
     dropped: tuple[str, ...]
     missing: tuple[str, ...]
     reordered: tuple[str, ...] = ()
-    fresh: tuple[str, ...] = ()  # randomly initialized for another number of classes
+    reinitialized: tuple[str, ...] = ()  # randomly initialized for another number of classes
     reasons: Mapping[str, str] = field(default_factory=dict)  # why a key is ignored
     renamed: Mapping[str, str] = field(default_factory=dict)  # our key of every loaded one
 
     def __str__(self) -> str:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
         reordered = f'{len(self.reordered)} of them reordered, ' if self.reordered else ''
-        count = len(self.fresh)
-        fresh = f', {count} randomly initialized for other classes' if count else ''
+        count = len(self.reinitialized)
+        random = f', {count} randomly initialized for other classes' if count else ''
         loaded = counted(len(self.loaded), 'tensor')
         return (
             f'{self.checkpoint} ({self.layout} layout): {loaded} loaded, '
-            f'{reordered}{resized}{len(self.dropped)} ignored, {len(self.missing)} missing{fresh}'
+            f'{reordered}{resized}{len(self.dropped)} ignored, {len(self.missing)} missing{random}'
         )
 
     def by_tensor(self) -> str:
@@ -74,7 +74,7 @@ class LoadReport:
         )
         lines = [f'loaded      {key}{changed.get(key, "")}' for key in self.loaded]
         lines += [f'ignored     {key}: {self.reasons.get(key, NO_PART)}' for key in self.dropped]
-        lines += [f'randomly initialized {key}' for key in (*self.missing, *self.fresh)]
+        lines += [f'randomly initialized {key}' for key in (*self.missing, *self.reinitialized)]
         return '\n'.join(map(escape, lines))  # a key may be any text
 
 
@@ -99,7 +99,7 @@ class Match:
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Those of the keys of the module that the file lacks and must not lack."""
-        known = {*self.state, *self.report.fresh}
+        known = {*self.state, *self.report.reinitialized}
         return [key for key in keys if key not in known and not re.search(self.may_lack, key)]
 
     def require_fit(self, missing: Sequence[str] = (), left_over: Sequence[str] = ()) -> None:
@@ -200,7 +200,7 @@ def _match(
 
 
 def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | None) -> Match:
-    tensors, outside = checkpoint.strip(prefix)
+    tensors, outside = checkpoint.backbone_tensors(prefix)
     layout = recognize(tensors, module.layouts)
     if layout is None:
         markers = ', '.join(f'{entry.marker!r} ({entry.name})' for entry in module.layouts)
@@ -250,7 +250,7 @@ def _match_model(
             f'{checkpoint} cannot be resumed: {listed(resized)} are of another resolution'
         )
     weights |= resized
-    fresh = [
+    reinitialized = [
         key
         for key, value in weights.items()
         if new_classes and head is not None and re.search(head.per_class, key) and key in target
@@ -258,7 +258,7 @@ def _match_model(
     ]  # fmt: skip
     has_auxiliary = [any(key.startswith(AUXILIARY) for key in keys) for keys in (weights, target)]
     unused = [key for key in weights if key.startswith(AUXILIARY) and not has_auxiliary[1]]
-    state = {key: value for key, value in weights.items() if key not in (*fresh, *unused)}
+    state = {key: value for key, value in weights.items() if key not in (*reinitialized, *unused)}
     renamed = release.renamed if release else {key: key for key in weights}
     report = LoadReport(
         checkpoint=str(checkpoint),
@@ -266,9 +266,9 @@ def _match_model(
         loaded=tuple(state),
         resized=tuple(resized),
         dropped=(*(release.ignored if release else ()), *unused),
-        missing=tuple(key for key in target if key not in state and key not in fresh),
+        missing=tuple(key for key in target if key not in state and key not in reinitialized),
         reordered=_reordered(checkpoint, state),
-        fresh=tuple(fresh),
+        reinitialized=tuple(reinitialized),
         renamed={old: new for old, new in renamed.items() if new in state},
     )
     free = not has_auxiliary[0] and not resume
@@ -285,7 +285,7 @@ def _require_heads(module: nn.Module, checkpoint: Checkpoint) -> None:
     """Reject a backbone in place of a full model."""
     target = module.state_dict()
     has_classifier = any(key.startswith('head.') for key in target)
-    tensors, outside = checkpoint.strip()
+    tensors, outside = checkpoint.backbone_tensors()
     is_alone = (
         not outside
         and not any(key in target for key in tensors)  # another model of that name

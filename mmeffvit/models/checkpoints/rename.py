@@ -17,7 +17,9 @@ STEM: Table = (
     (r'^stem\.3\.', 'stem.1.conv.'),
     (r'^stem\.4\.', 'stem.1.norm.'),
 )
-# and a classifier with a second one, which was distilled
+# and a classifier with a second one, which was distilled: ignored by a backbone,
+NO_CLASSIFIER: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
+# and part of a full model
 CLASSIFIERS: Table = (
     (r'^head\.', 'head.classifier.fc.'),
     (r'^(dist_head|head_dist)\.', 'head.distilled.fc.'),

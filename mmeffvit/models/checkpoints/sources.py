@@ -93,7 +93,7 @@ def place_of(address: str) -> Path:
     return Path(torch.hub.get_dir()) / 'checkpoints' / digest / name
 
 
-def carried(*places: str) -> Path | None:
+def offline_copy(*places: str) -> Path | None:
     """The first of the files that is in the folder of ``MMEFFVIT_WEIGHTS``."""
     folder = os.environ.get(FOLDER)
     found = (Path(folder, place) for place in places if folder)
@@ -135,7 +135,7 @@ def _announce(origin: Origin) -> None:
 
 def _fetch_from_web(address: str) -> Path:
     path = place_of(address)
-    if found := carried('/'.join(path.parts[-2:])):
+    if found := offline_copy('/'.join(path.parts[-2:])):
         return found
     if path.is_file():
         return path
@@ -169,7 +169,7 @@ def _fetch_from_hub(name: str) -> Path:
         ) from error
     files = (file,) if file else HUB_FILES
     whole = name.removeprefix('hf://').removesuffix(f'/{file}')  # OWNER/REPOSITORY[@REVISION]
-    if found := carried(*(f'{whole}/{item}' for item in files)):
+    if found := offline_copy(*(f'{whole}/{item}' for item in files)):
         return found
     cached = (try_to_load_from_cache(repository, item, revision=revision) for item in files)
     is_cached = any(isinstance(path, str) for path in cached)  # else a marker of absence

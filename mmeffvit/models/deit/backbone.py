@@ -17,10 +17,9 @@ from mmeffvit.models.backbone import (
     Stage,
     cells,
     drop_probs,
-    resolve_arch,
 )
 from mmeffvit.models.layers.base_attention import Attention
-from mmeffvit.models.layers.choice import Choice, choose
+from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.grid import Grid, Gridded
 from mmeffvit.models.layers.head_outputs import HeadOutputs
 from mmeffvit.models.layers.head_projections import HeadProjections, Units
@@ -351,20 +350,18 @@ class DeiT(Backbone):
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
-        sizes = resolve_arch(arch, VARIANTS)
+        sizes = resolve_row(arch, VARIANTS)
         check_output(class_tokens, output)
         grid = cells(resolution, STRIDE)
         make_layer = choose(attention, ATTENTIONS, num_sizes=3)
         build = partial(make_attention, sizes, make_layer, class_tokens)
         super().__init__(
             stem=PatchEmbedding(sizes.channels, grid, class_tokens),
-            stages=(make_stage(sizes, i, build, drop_path_rate) for i in range(len(sizes.depths))),
+            make_stage=lambda i: make_stage(sizes, i, build, drop_path_rate),
             channels=(sizes.channels,) * len(sizes.depths),
             strides=(STRIDE,) * len(sizes.depths),
             out_indices=out_indices,
-            output_norms=[
-                CellsToMap() if output == 'maps' else ClassTokens(class_tokens) for _ in out_indices
-            ],
+            outputs=lambda _: CellsToMap() if output == 'maps' else ClassTokens(class_tokens),
             **options,
         )
         lacking = ('class', 'distillation')[class_tokens:]

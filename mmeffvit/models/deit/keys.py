@@ -1,9 +1,9 @@
 """Key table of the DeiT releases; timm's copies have the official keys."""
 
-from mmeffvit.models.checkpoints.rename import CLASSIFIERS, Layout, Table
+from mmeffvit.models.checkpoints.rename import CLASSIFIERS, NO_CLASSIFIER, Layout, Table
 
 OFFICIAL: Table = (
-    (r'^(norm|head|head_dist)\.', None),  # the classifier is not used here
+    *NO_CLASSIFIER,
     (r'^cls_token$', 'stem.class_token'),
     (r'^dist_token$', 'stem.distillation_token'),
     (r'^pos_embed$', 'stem.positions'),

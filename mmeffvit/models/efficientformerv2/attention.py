@@ -166,15 +166,12 @@ class LocalGlobalAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         reduced = self.reduce(x)
         value = self.value(reduced)
-        mixed = self.mix(self.query(reduced), self.key(reduced), value)
+        mixed = self.mixer(self.query(reduced), self.key(reduced), value)
         mixed = mixed + self.value_local(value)
         if self.stride > 1:
             # to the exact size: a side may be odd
             mixed = F.interpolate(mixed, x.shape[2:], mode='bilinear')
         return self.project(self.act(mixed))
-
-    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return self.mixer(query, key, value)
 
     prunable_units = prunable_units
 

@@ -15,11 +15,10 @@ from mmeffvit.models.backbone import (
     Stage,
     cells,
     drop_probs,
-    resolve_arch,
     resolve_output_stride,
 )
 from mmeffvit.models.layers.base_attention import Attention
-from mmeffvit.models.layers.choice import Choice, choose
+from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.conv import ConvNorm, ConvStem
 from mmeffvit.models.layers.head_projections import Units
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
@@ -297,7 +296,7 @@ class EfficientFormerV2(Backbone):
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
-        sizes = resolve_arch(arch, VARIANTS)
+        sizes = resolve_row(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         biased = partial(talking_heads, resolution, resize_matrix)
         # keys are at stride 32 in both stages, or denser in a dilated one
@@ -314,9 +313,8 @@ class EfficientFormerV2(Backbone):
         check_output_stride(output_stride, resize_matrix, tables)
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.GELU),
-            stages=(
-                make_stage(sizes, i, *mixers.values(), sampling, drop_path_rate)
-                for i, sampling in enumerate(samplings)
+            make_stage=lambda i: make_stage(
+                sizes, i, *mixers.values(), samplings[i], drop_path_rate
             ),
             channels=sizes.channels,
             strides=strides,

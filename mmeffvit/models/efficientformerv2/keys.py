@@ -1,6 +1,13 @@
 """Key tables of the EfficientFormerV2 releases: backbones, and models of mmdet 2 and mmseg 0."""
 
-from mmeffvit.models.checkpoints.rename import CLASSIFIERS, STEM, Layout, Table, as_column
+from mmeffvit.models.checkpoints.rename import (
+    CLASSIFIERS,
+    NO_CLASSIFIER,
+    STEM,
+    Layout,
+    Table,
+    as_column,
+)
 
 # inside an attention module both releases agree but for the names of convolution and norm
 ATTENTION: Table = (
@@ -21,7 +28,7 @@ ATTENTION: Table = (
 
 CONV_NORM = r'(query|key|value|value_local|reduce)'
 OFFICIAL: Table = (
-    (r'^(norm|head|dist_head)\.', None),
+    *NO_CLASSIFIER,
     (r'\.attention_bias_idxs$', None),  # indices into the tables, computed here
     (r'^patch_embed\.', 'stem.'),
     *STEM,
@@ -47,7 +54,7 @@ OFFICIAL: Table = (
 )
 
 TIMM: Table = (
-    (r'^(norm|head|head_dist)\.', None),
+    *NO_CLASSIFIER,
     (r'^stem\.conv1\.', 'stem.0.'),
     (r'^stem\.conv2\.', 'stem.1.'),
     (r'\.bn\.', '.norm.'),

@@ -1,7 +1,6 @@
 """Attention biases looked up by the distance between query and key."""
 
 import math
-from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,22 +23,11 @@ def resize_table(table: Tensor, old_size: tuple[int, int], new_size: tuple[int, 
     return F.interpolate(image, new_size, mode='bilinear', align_corners=True)[0].flatten(1)
 
 
-class CachedBias(NamedTuple):
-    """Biases of the last forward pass, with size, stride, type and table they are valid for."""
-
-    key: tuple[tuple[int, int], int, torch.dtype]
-    table: Tensor
-    biases: Tensor
-
-
 class PositionBias(Gridded):
     """A learned bias per head and distance ``(|rows|, |columns|)``, for maps of any size.
 
-    For maps of another size than ``table_size`` the table is resized in two dimensions. In eval
-    mode without gradients, on the CPU, the biases of the last size are cached for the next forward
-    pass, with a copy of their table: however the table is changed, moved or cast, the biases stay
-    correct. On a GPU comparing the tables would require a synchronization, so nothing is cached
-    there.
+    For maps of another size than ``table_size`` the table is resized in two dimensions.
+    :func:`mmeffvit.deploy.fuse` lets it keep the biases of the last size for the next forward pass.
 
     Args:
         num_heads: Number of heads, each with its own table.
@@ -59,24 +47,25 @@ class PositionBias(Gridded):
         super().__init__(table_size)
         self.resize_matrix = resize_matrix
         self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
-        self._cached: CachedBias | None = None
+        self.is_fused = False
+        self._last: tuple[tuple, Tensor] | None = None  # what the biases are for, and the biases
+
+    def folded(self) -> 'PositionBias':
+        self.is_fused = True
+        return self
 
     def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
         """Biases between queries at every ``stride``-th row and column and all keys."""
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():
-            return self._look_up(size, stride)  # a graph must not hold biases of one table
-        # a tensor that replaces the parameter, as in torch.func, may be traced or batched
-        plain = type(self.table) is nn.Parameter and self.table.device.type == 'cpu'
-        if self.training or torch.is_grad_enabled() or not plain:
-            self._cached = None
+        is_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
+        if not self.is_fused or is_graph:
             return self._look_up(size, stride)
-        cached, key = self._cached, (size, stride, self.table.dtype)
-        # by value: a version counter misses what is written through ``.data``
-        if cached is None or cached.key != key or not torch.equal(cached.table, self.table):
-            # read and set once: threads may share the module
-            cached = CachedBias(key, self.table.clone(), self._look_up(size, stride))
-            self._cached = cached
-        return cached.biases
+        if torch.is_grad_enabled():  # a step of training may follow
+            self._last = None
+            return self._look_up(size, stride)
+        key, last = (size, stride, self.table.dtype, self.table.device), self._last
+        if last is None or last[0] != key:
+            self._last = last = key, self._look_up(size, stride)
+        return last[1]
 
     def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:
         if not self.resize_matrix:
@@ -106,9 +95,6 @@ class PositionBias(Gridded):
         count = tensor.shape[-1] if tensor.ndim == 2 else 0
         side = math.isqrt(count)
         return (side, side) if count and side**2 == count else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, '_cached': None}
 
     def _distances(self, side: int, stride: int) -> Tensor:
         keys = torch.arange(side, device=self.table.device)

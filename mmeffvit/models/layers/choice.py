@@ -1,11 +1,14 @@
-"""A layer chosen by name in a config, with its arguments."""
+"""Layers and sizes chosen by name in a config, with their arguments."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
+
+Row = TypeVar('Row')
 
 Choice = str | Mapping[str, Any]  # a name, or a dict of it as ``type`` and of arguments
 
@@ -38,3 +41,39 @@ def choose(
         takes = ', '.join(accepted) or 'no arguments'
         raise ValueError(f'{", ".join(unknown)}: {argument}={name!r} takes {takes}')
     return partial(choices[name], **own)
+
+
+def resolve_row(
+    given: str | Mapping[str, Any], table: Mapping[str, Row], argument: str = 'arch'
+) -> Row:
+    """Return the row of ``table`` that is named, or given by its fields.
+
+    Args:
+        given: A name in ``table``; a dict of one as ``type`` and of changed fields; or a dict with
+            all fields of a row.
+        table: Rows of one dataclass by name.
+        argument: Name of the argument in messages.
+
+    Raises:
+        ValueError: If the name is unknown, or a field is unknown or missing.
+    """
+    own = dict(type=given) if isinstance(given, str) else given
+    fields = set(next(iter(table.values())).__dataclass_fields__)
+    if not isinstance(own, Mapping) or not (set(own) == fields or 'type' in own):
+        raise ValueError(
+            f'{argument} is {given!r}; give a name or a dict with exactly {sorted(fields)}'
+        )
+    own = {name: _frozen(value) for name, value in own.items()}
+    name = own.pop('type', next(iter(table)))
+    if name not in table:
+        raise ValueError(f'{argument} is {name!r}; choose one of {", ".join(map(repr, table))}')
+    if not set(own) <= fields:
+        raise ValueError(f'{argument} is {given!r}; change only {sorted(fields)}')
+    return replace(table[name], **own)
+
+
+def _frozen(value: Any) -> Any:
+    """Convert lists of a config to the tuples of the table."""
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(item) for item in value)
+    return value

@@ -1,6 +1,8 @@
 """Token mixers that the paper compares with Mobile-Attention (ICML 2024)."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +19,7 @@ from mmeffvit.models.layers.reading import (
     rows_of_queries,
 )
 
-from .attention import Form, MobileAttention, features, smallest_divisor
+from .attention import MobileAttention, smallest_divisor
 from .heads import HeadMixer, count_heads, split_heads
 
 
@@ -60,8 +62,7 @@ class TokenLinearAttention(MobileAttention):
 
     Args:
         channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
-        kernel: Phi, as in :class:`MobileAttention`.
-        normalizer: Z, as in :class:`MobileAttention`; 'token' is linear attention's.
+        form: Phi and Z, as in :class:`MobileAttention`.
 
     Shape:
         As of :class:`HeadMixer`, at a cost linear in H W.
@@ -74,11 +75,10 @@ class TokenLinearAttention(MobileAttention):
         num_heads: int,
         *,
         head_channels: int = 4,
-        kernel: str = 'sigmoid',
-        normalizer: str = 'token',
+        form: str | Mapping[str, Any] = 'default',
     ) -> None:
-        form = dict(kernel=kernel, normalizer=normalizer, competition=False)
-        super().__init__(channels, value_channels, num_heads, head_channels=head_channels, **form)
+        own = dict(head_channels=head_channels, form=form, competition=False)
+        super().__init__(channels, value_channels, num_heads, **own)
 
 
 class HeadSoftmaxAttention(HeadMixer):
@@ -125,44 +125,25 @@ class HeadSoftmaxAttention(HeadMixer):
 class HeadLinearAttention(HeadSoftmaxAttention):
     """Linear attention among the heads of one token: equation 4 of Mobile-Attention.
 
-    ``R_t^h = Q_t^h sum_i(K_t^i^T v_t^i) / (Q_t^h . sum_j(K_t^j))`` with ``Q = Phi(q)`` and ``K =
-    Phi(k)``, i and j over the heads of token t. No row of the paper's tables uses it.
+    ``R_t^h = Q_t^h sum_i(K_t^i^T v_t^i) / (Q_t^h . sum_j(K_t^j))`` with ``Q =
+    sigmoid(q)`` and ``K = sigmoid(k)``, i and j over the heads of token t. No row of the paper's
+    tables uses it.
 
     Args:
         channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
-        mix_tokens: As in :class:`HeadSoftmaxAttention`, with the same Phi.
-        kernel: Phi, as in :class:`MobileAttention`.
+        mix_tokens: As in :class:`HeadSoftmaxAttention`.
 
     Shape:
         As of :class:`HeadMixer`, at a cost linear in H W and in M.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        value_channels: int,
-        num_heads: int,
-        *,
-        head_channels: int = 4,
-        mix_tokens: bool = False,
-        kernel: str = 'sigmoid',
-    ) -> None:
-        sizes, own = (channels, value_channels, num_heads), dict(head_channels=head_channels)
-        super().__init__(*sizes, **own)
-        self.kernel = Form(kernel=kernel).kernel
-        if mix_tokens:
-            self.tokens = TokenLinearAttention(*sizes, **own, kernel=kernel)
-
     def among_heads(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        query, key = features(query, self.kernel), features(key, self.kernel)
+        query, key = query.sigmoid(), key.sigmoid()
         shares = (query * key.sum(dim=1, keepdim=True)).sum(dim=2)  # (B, M, N)
         query, key, value = (m.permute(0, 3, 1, 2) for m in (query, key, value))
         context = key.transpose(2, 3) @ value  # (B, N, D, C / M)
         mixed = (query @ context).permute(0, 2, 3, 1)
         return mixed / shares.clamp_min(smallest_divisor(shares.dtype)).unsqueeze(2)
-
-    def extra_repr(self) -> str:
-        return f'{super().extra_repr()}, kernel={self.kernel!r}'
 
 
 UNITS = ('channel', 'head')
@@ -190,8 +171,7 @@ class SqueezeExciteAttention(TokenLinearAttention):
         channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         unit: 'channel', or 'head' for one weight per head, of the mean over its channels.
         reduction: Units per hidden channel between W_1 and W_2; at least one is kept.
-        kernel: Phi, as in :class:`MobileAttention`.
-        normalizer: Z, as in :class:`MobileAttention`.
+        form: Phi and Z, as in :class:`MobileAttention`.
 
     Shape:
         As of :class:`HeadMixer`, at a cost linear in H W.
@@ -206,11 +186,10 @@ class SqueezeExciteAttention(TokenLinearAttention):
         head_channels: int = 4,
         unit: str = 'channel',
         reduction: int = 16,
-        kernel: str = 'sigmoid',
-        normalizer: str = 'token',
+        form: str | Mapping[str, Any] = 'default',
     ) -> None:
-        form = dict(kernel=kernel, normalizer=normalizer)
-        super().__init__(channels, value_channels, num_heads, head_channels=head_channels, **form)
+        own = dict(head_channels=head_channels, form=form)
+        super().__init__(channels, value_channels, num_heads, **own)
         if reduction < 1:
             raise ValueError(f'reduction is {reduction}; it must be at least 1')
         units = count_units(unit, value_channels, channels // head_channels)
@@ -235,8 +214,7 @@ class GatedAttention(TokenLinearAttention):
     Args:
         channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
         unit: 'channel', or 'head' for one gate per head.
-        kernel: Phi, as in :class:`MobileAttention`.
-        normalizer: Z, as in :class:`MobileAttention`.
+        form: Phi and Z, as in :class:`MobileAttention`.
 
     Shape:
         As of :class:`HeadMixer`, at a cost linear in H W.
@@ -250,11 +228,10 @@ class GatedAttention(TokenLinearAttention):
         *,
         head_channels: int = 4,
         unit: str = 'channel',
-        kernel: str = 'sigmoid',
-        normalizer: str = 'token',
+        form: str | Mapping[str, Any] = 'default',
     ) -> None:
-        form = dict(kernel=kernel, normalizer=normalizer)
-        super().__init__(channels, value_channels, num_heads, head_channels=head_channels, **form)
+        own = dict(head_channels=head_channels, form=form)
+        super().__init__(channels, value_channels, num_heads, **own)
         units = count_units(unit, value_channels, channels // head_channels)
         self.gate = nn.Conv2d(channels, units, 1)
 

@@ -1,11 +1,14 @@
 """Mobile-Attention: linear attention with many small, competing heads (ICML 2024)."""
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmeffvit.models.layers.choice import resolve_row
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries, rows_of_queries
 
 from .heads import HeadMixer, split_heads
@@ -22,14 +25,25 @@ CAPTIONS = {
 
 @dataclass(frozen=True)
 class Form:
-    """Differences between the paper and the authors' code; see :class:`MobileAttention`."""
+    """Differences between the paper and the authors' code.
 
-    kernel: str = 'sigmoid'
-    clip: bool = True
-    factor: bool = True
-    softmax_over: str = 'tokens'
-    normalizer: str = 'token'
-    epsilon: float = 1e-6
+    Args:
+        kernel: Phi: 'sigmoid', or 'cosine_sigmoid' for ``sigmoid(x / |x|)`` (section 4.1). Its norm
+            is over the D channels of a head, so that Q and K are between 0.27 and 0.73.
+        clip: Whether O' is clipped to [-1, 1] before the softmax.
+        factor: Whether the softmax is multiplied by the number of its terms: N tokens, or M heads.
+        softmax_over: 'tokens' or 'heads'.
+        normalizer: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7. 'head' is I: the
+            output grows with N.
+        epsilon: Added to Q and K in the flows.
+    """
+
+    kernel: str
+    clip: bool
+    factor: bool
+    softmax_over: str
+    normalizer: str
+    epsilon: float
 
     def __post_init__(self) -> None:
         choices = dict(kernel=KERNELS, softmax_over=AXES, normalizer=NORMALIZERS)
@@ -41,7 +55,7 @@ class Form:
 
 
 # fmt: off
-PRESETS = {  #     kernel            clip   factor softmax_over normalizer epsilon
+FORMS = {  #       kernel            clip   factor softmax_over normalizer epsilon
     'default': Form('sigmoid',        True,  True,  'tokens',    'token',   1e-6),
     'code':    Form('sigmoid',        True,  True,  'tokens',    'head',    1e-6),
     'paper':   Form('cosine_sigmoid', False, False, 'tokens',    'token',   0.0),
@@ -75,10 +89,10 @@ class MobileAttention(HeadMixer):
         y  = sigmoid(I') * Q (K^T (N softmax_n(O') * V)) / Z
 
     The paper and the authors' code differ, and neither can be checked against weights, since none
-    are released. ``preset`` chooses between them:
+    are released. ``form`` chooses between them:
 
     ========================  ==========  ========  ==========
-    ``preset``                'default'   'code'    'paper'
+    ``form``                  'default'   'code'    'paper'
     ========================  ==========  ========  ==========
     Phi                       sigmoid     sigmoid   of x / |x|
     O' clipped to [-1, 1]     yes         yes       no
@@ -95,15 +109,8 @@ class MobileAttention(HeadMixer):
     Args:
         channels, value_channels, num_heads: As in :class:`HeadMixer`.
         head_channels: D, channels of q and of k in a head; the paper's choice is 4.
-        preset: 'default', 'code' or 'paper': the values of the arguments below that are None.
-        kernel: Phi: 'sigmoid', or 'cosine_sigmoid' for ``sigmoid(x / |x|)`` (section 4.1). Its norm
-            is over the D channels of a head, so that Q and K are between 0.27 and 0.73.
-        clip: Whether O' is clipped to [-1, 1] before the softmax.
-        factor: Whether the softmax is multiplied by the number of its terms: N tokens, or M heads.
-        softmax_over: 'tokens' or 'heads'.
-        normalizer: Z. 'token' is ``Q . sum_n(K)``, the denominator of equation 7. 'head' is I: the
-            output grows with N.
-        epsilon: Added to Q and K in the flows.
+        form: 'default', 'code' or 'paper', or a dict of such a name as `type` and of changed fields
+            of :class:`Form`.
         competition: If False, plain linear attention: ``y = Q (K^T V) / Z``.
 
     Shape:
@@ -117,22 +124,11 @@ class MobileAttention(HeadMixer):
         num_heads: int,
         *,
         head_channels: int = 4,
-        preset: str = 'default',
-        kernel: str | None = None,
-        clip: bool | None = None,
-        factor: bool | None = None,
-        softmax_over: str | None = None,
-        normalizer: str | None = None,
-        epsilon: float | None = None,
+        form: str | Mapping[str, Any] = 'default',
         competition: bool = True,
     ) -> None:
         super().__init__(channels, value_channels, num_heads, head_channels=head_channels)
-        if preset not in PRESETS:
-            raise ValueError(f'preset is {preset!r}; choose one of {tuple(PRESETS)}')
-        given = dict(kernel=kernel, clip=clip, factor=factor, softmax_over=softmax_over)
-        given |= dict(normalizer=normalizer, epsilon=epsilon)
-        changed = {name: value for name, value in given.items() if value is not None}
-        self.form = replace(PRESETS[preset], **changed)
+        self.form = resolve_row(form, FORMS, 'form')
         self.competition = competition
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

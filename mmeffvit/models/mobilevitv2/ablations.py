@@ -53,7 +53,7 @@ class LatentSelfAttention(Attention):
 SAMPLINGS = ('uniform', 'random', 'top')
 
 
-class SampledSelfAttention(Attention):
+class SampledSelfAttention(LatentSelfAttention):
     """Separable self-attention of sampled pixels and patches: appendix E of arXiv:2206.02680.
 
     :class:`SeparableSelfAttention`, with the same weights, whose encoder works on m of the P pixels
@@ -87,18 +87,14 @@ class SampledSelfAttention(Attention):
         patches: float = 1.0,
         sampling: str = 'uniform',
     ) -> None:
-        super().__init__()
+        super().__init__(channels, patch_size=patch_size)
         if sampling not in SAMPLINGS:
             raise ValueError(f'sampling is {sampling!r}; choose one of {SAMPLINGS}')
         if pixels is not None and not 1 <= pixels <= patch_size**2:
             raise ValueError(f'pixels is {pixels}; choose 1 to {patch_size**2}')
         if not 0 < patches <= 1:
             raise ValueError(f'patches is {patches}; choose a ratio above 0 and at most 1')
-        self.sizes = (1, channels, channels)
-        self.patch_size, self.sampling = patch_size, sampling
-        self.pixels, self.patches = pixels or patch_size**2, patches
-        self.qkv = nn.Conv2d(channels, sum(self.sizes), 1)
-        self.out = nn.Conv2d(channels, channels, 1)
+        self.pixels, self.patches, self.sampling = pixels or patch_size**2, patches, sampling
 
     def forward(self, x: Tensor) -> Tensor:
         query, key, value = self.qkv(x).split(self.sizes, dim=1)

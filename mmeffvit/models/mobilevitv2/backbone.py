@@ -14,10 +14,9 @@ from mmeffvit.models.backbone import (
     BackboneOptions,
     Sampling,
     Stage,
-    resolve_arch,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.choice import Choice, choose
+from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.conv import ConvNorm
 from mmeffvit.models.layers.folding import absorb_group_norm
 from mmeffvit.models.layers.self_attention import SelfAttention
@@ -230,15 +229,16 @@ class MobileViTv2Block(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        height, width = x.shape[2:]
-        odd = height % PATCH_SIZE != 0 or width % PATCH_SIZE != 0
-        if odd:
-            even = (height + height % PATCH_SIZE, width + width % PATCH_SIZE)
+        size = x.shape[2:]
+        # in a graph for any size, every map is resized
+        is_even = all(isinstance(side, int) and side % PATCH_SIZE == 0 for side in size)
+        if not is_even:
+            even = [(side + 1) // PATCH_SIZE * PATCH_SIZE for side in size]
             x = F.interpolate(x, even, mode='bilinear', align_corners=True)
         x = self.encoders(self.expand(self.depthwise(x)))
         x = self.project(self.norm(x))
-        if odd and self.restore_size:
-            x = F.interpolate(x, (height, width), mode='bilinear', align_corners=True)
+        if not is_even and self.restore_size:
+            x = F.interpolate(x, size, mode='bilinear', align_corners=True)
         return x
 
 
@@ -332,16 +332,15 @@ class MobileViTv2(Backbone):
         if isinstance(arch, int | float):
             sizes = MobileViTv2Arch.of_width(arch)
         else:
-            sizes = resolve_arch(arch, VARIANTS)
+            sizes = resolve_row(arch, VARIANTS)
         if odd_size not in ODD_SIZES:
             raise ValueError(f'odd_size is {odd_size!r}; choose one of {ODD_SIZES}')
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=2)
         restore_size = odd_size == 'restore'
         super().__init__(
             stem=ConvNorm(3, sizes.stem_channels, 3, stride=2, act=nn.SiLU),
-            stages=(
-                make_stage(sizes, i, *both, restore_size, attention)
-                for i, both in enumerate(zip(strides, samplings, strict=True))
+            make_stage=lambda i: make_stage(
+                sizes, i, strides[i], samplings[i], restore_size, attention
             ),
             channels=sizes.channels,
             strides=strides,

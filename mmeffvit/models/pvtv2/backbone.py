@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from mmeffvit.models.backbone import Backbone, BackboneOptions, Stage, drop_probs, resolve_arch
-from mmeffvit.models.layers.choice import Choice, choose
+from mmeffvit.models.backbone import Backbone, BackboneOptions, Stage, drop_probs
+from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.conv import ChannelNorm
 from mmeffvit.models.layers.head_projections import HeadProjections, Units
 from mmeffvit.models.layers.regularization import DropPath
@@ -229,7 +229,7 @@ class PVTv2(Backbone):
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
-        sizes = resolve_arch(arch, VARIANTS)
+        sizes = resolve_row(arch, VARIANTS)
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
         make_mixer = choose(attention, MIXERS, num_sizes=3)
@@ -237,9 +237,8 @@ class PVTv2(Backbone):
             raise ValueError(f'attention is {attention!r}, but mobile_stages is empty')
         super().__init__(
             stem=PatchEmbedding(3, sizes.channels[0], 7, 4),
-            stages=(
-                make_stage(sizes, i, make_mixer if i in mobile_stages else None, drop_path_rate)
-                for i in range(len(STRIDES))
+            make_stage=lambda i: make_stage(
+                sizes, i, make_mixer if i in mobile_stages else None, drop_path_rate
             ),
             channels=sizes.channels,
             strides=STRIDES,

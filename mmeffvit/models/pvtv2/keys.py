@@ -1,8 +1,7 @@
 """Key tables of the PVTv2 releases."""
 
-from mmeffvit.models.checkpoints.rename import Layout, Table, as_convolution
+from mmeffvit.models.checkpoints.rename import NO_CLASSIFIER, Layout, Table, as_convolution
 
-NO_CLASSIFIER: Table = ((r'^head\.', None),)  # the classifier is not used here
 BLOCKS: Table = (
     (r'\.norm1\.', '.attention_norm.'),
     (r'\.norm2\.', '.feed_forward_norm.'),

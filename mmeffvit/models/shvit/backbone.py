@@ -13,10 +13,9 @@ from mmeffvit.models.backbone import (
     BackboneOptions,
     Sampling,
     Stage,
-    resolve_arch,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.choice import Choice, choose
+from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.conv import ConvNorm, ResidualConvNorm
 from mmeffvit.registries import register_backbone
 
@@ -271,7 +270,7 @@ class SHViT(Backbone):
         partial_ratio: float | None = None,
         **options: Unpack[BackboneOptions],
     ) -> None:
-        sizes = resolve_arch(arch, VARIANTS)
+        sizes = resolve_row(arch, VARIANTS)
         make_attention = choose(attention, ATTENTIONS, num_sizes=2)
         if partial_ratio is not None:
             if make_attention.func in (FullMultiHeadAttention, no_attention):
@@ -284,7 +283,7 @@ class SHViT(Backbone):
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=16)
         super().__init__(
             stem=make_stem(sizes.channels[0]),
-            stages=(make_stage(sizes, i, s, make_attention) for i, s in enumerate(samplings)),
+            make_stage=lambda i: make_stage(sizes, i, samplings[i], make_attention),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,

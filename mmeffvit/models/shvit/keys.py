@@ -1,8 +1,7 @@
 """Key tables of the SHViT releases: backbones, and the detectors of mmdet 2."""
 
-from mmeffvit.models.checkpoints.rename import Layout, Table
+from mmeffvit.models.checkpoints.rename import NO_CLASSIFIER, Layout, Table
 
-NO_CLASSIFIER: Table = ((r'^(head|head_dist)\.', None),)
 # inside the steps of a stage both releases agree
 STEPS: Table = (
     (r'\.c\.weight$', '.conv.weight'),

@@ -8,7 +8,7 @@ from mmeffvit.models.layers.folding import absorb_affine
 from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import Locate, Reading
 
-PRESETS = ('code', 'paper')
+FORMS = ('code', 'paper')
 
 
 class EfficientAdditiveAttention(Attention):
@@ -24,25 +24,25 @@ class EfficientAdditiveAttention(Attention):
 
     Args:
         channels: C, channels of the input and of the output.
-        preset: 'code', or 'paper' for its equations.
+        form: 'code', or 'paper' for its equations.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
 
     Raises:
-        ValueError: If ``preset`` is unknown.
+        ValueError: If ``form`` is unknown.
     """
 
-    def __init__(self, channels: int, *, preset: str = 'code') -> None:
+    def __init__(self, channels: int, *, form: str = 'code') -> None:
         super().__init__()
-        if preset not in PRESETS:
-            raise ValueError(f'preset is {preset!r}; choose one of {PRESETS}')
-        self.preset = preset
+        if form not in FORMS:
+            raise ValueError(f'form is {form!r}; choose one of {FORMS}')
+        self.form = form
         self.query = nn.Conv2d(channels, channels, 1)
         self.key = nn.Conv2d(channels, channels, 1)
         self.score = nn.Conv2d(channels, 1, 1, bias=False)  # w, one score per position
         self.proj = nn.Conv2d(channels, channels, 1)
-        self.out = nn.Conv2d(channels, channels, 1) if preset == 'code' else nn.Identity()
+        self.out = nn.Conv2d(channels, channels, 1) if form == 'code' else nn.Identity()
 
     def folded(self) -> 'EfficientAdditiveAttention':
         """Fold the bias of W_p into W_f's, which saves one addition per pixel."""
@@ -54,13 +54,13 @@ class EfficientAdditiveAttention(Attention):
     def forward(self, x: Tensor) -> Tensor:
         query, key = self.query(x), self.key(x)
         normalized = unit_norm(query, dim=1)
-        if self.preset == 'code':
+        if self.form == 'code':
             query, key = normalized, unit_norm(key, dim=1)
         return self.out(self.proj(self.pool(query, self.score(query)) * key) + normalized)
 
     def weigh(self, scores: Tensor) -> Tensor:
         """Weights of the positions, from scores (B, 1, H, W)."""
-        if self.preset == 'paper':
+        if self.form == 'paper':
             return scores * self.score.in_channels**-0.5
         return unit_norm(scores, dim=(2, 3))
 
@@ -72,6 +72,6 @@ class EfficientAdditiveAttention(Attention):
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read a in ``g = sum_n(a_n q_n)``: signed; in code, its squares sum to 1."""
         query = self.query(inputs[0])
-        query = unit_norm(query, dim=1) if self.preset == 'code' else query
+        query = unit_norm(query, dim=1) if self.form == 'code' else query
         weights = self.weigh(self.score(query))[0, 0]
         return Reading('additive', 'global-query weights', {'': weights}, {'weights': weights})

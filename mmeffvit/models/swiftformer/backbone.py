@@ -15,11 +15,9 @@ from mmeffvit.models.backbone import (
     Sampling,
     Stage,
     drop_probs,
-    resolve_arch,
-    resolve_out_indices,
     resolve_output_stride,
 )
-from mmeffvit.models.layers.choice import Choice, choose
+from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.conv import ConvNorm, ConvStem
 from mmeffvit.models.layers.folding import absorb_batch_norm
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
@@ -241,21 +239,16 @@ class SwiftFormer(Backbone):
         drop_path_rate: float = 0.0,
         **options: Unpack[BackboneOptions],
     ) -> None:
-        sizes = resolve_arch(arch, VARIANTS)
+        sizes = resolve_row(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
-        out_indices = resolve_out_indices(out_indices, len(STRIDES))
         make_attention = choose(attention, ATTENTIONS)
-        norms = [nn.BatchNorm2d(sizes.channels[i]) for i in out_indices] if output_norm else None
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
-            stages=(
-                make_stage(sizes, i, sampling, drop_path_rate, make_attention)
-                for i, sampling in enumerate(samplings)
-            ),
+            make_stage=lambda i: make_stage(sizes, i, samplings[i], drop_path_rate, make_attention),
             channels=sizes.channels,
             strides=strides,
             out_indices=out_indices,
-            output_norms=norms,
+            outputs=(lambda i: nn.BatchNorm2d(sizes.channels[i])) if output_norm else None,
             **options,
         )
         self.apply(initialize)

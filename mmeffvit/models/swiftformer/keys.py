@@ -1,9 +1,15 @@
 """Key tables of the SwiftFormer releases."""
 
-from mmeffvit.models.checkpoints.rename import CLASSIFIERS, STEM, Layout, Table, as_convolution
+from mmeffvit.models.checkpoints.rename import (
+    CLASSIFIERS,
+    NO_CLASSIFIER,
+    STEM,
+    Layout,
+    Table,
+    as_convolution,
+)
 
-# of both releases; the classifier is not used here
-NO_CLASSIFIER: Table = ((r'^(norm|head|dist_head|head_dist)\.', None),)
+# of both releases
 BLOCKS: Table = (
     (r'\.dwconv\.', '.depthwise.'),
     (r'\.pwconv1\.', '.expand.'),

@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from mmeffvit.config.datasets import preprocessor_of, settings_of
+from mmeffvit.config.datasets import meta_of, preprocessor_of, settings_of
 
 BATCH = 2  # batch norm after global pooling needs more than one image
 CORNERS = ((0.08, 0.08, 0.47, 0.55), (0.4, 0.3, 0.95, 0.86))  # boxes, normalized coordinates
@@ -48,14 +48,6 @@ def random_batch(
             for sample in samples:
                 del sample.gt_instances.masks
     return dict(inputs=images, data_samples=samples)
-
-
-def meta_of(shape: tuple[int, int]) -> dict[str, Any]:
-    """The metainfo of an image of this height and width that was not resized."""
-    return dict(
-        img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape,
-        scale_factor=(1.0, 1.0), flip=False, img_id=0, img_path='noise.png',
-    )  # fmt: skip
 
 
 def detection_sample(side: int, num_classes: int, meta: dict, seg_side: int) -> Any:

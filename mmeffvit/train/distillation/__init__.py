@@ -6,7 +6,6 @@ from .losses import (
     CrossHead,
     FeatureImitation,
     PixelDivergence,
-    SoftLabels,
     common_classes,
 )
 from .maps import Agreement, MapDistillation, agreement
@@ -19,7 +18,6 @@ __all__ = [
     'FeatureImitation',
     'MapDistillation',
     'PixelDivergence',
-    'SoftLabels',
     'agreement',
     'common_classes',
 ]

@@ -172,48 +172,6 @@ class CrossHead(nn.Module):
         return (focus * entropy).sum() / count + self.box_weight * (weights * apart).sum() / count
 
 
-class SoftLabels(nn.Module):
-    """A teacher's predictions at the same places as labels, each weighted by its confidence.
-
-    ``sum_i k(i) BCE(x(i), y(i)) / n + w sum_i S(i) (1 - GIoU(i)) [S(i) >= high] / n`` over places
-    i, where S is the teacher's highest class probability and ``n = sum_i S(i) [S(i) >= high]``, at
-    least 1. y is the teacher's probabilities from ``high`` on, and zero below ``low``; between the
-    two nothing is known, and k is 0. The lower threshold is ours, the upper that of pseudo labels
-    (FixMatch, arXiv:2001.07685).
-
-    Args:
-        low: In [0, ``high``].
-        high: In [``low``, 1].
-        box_weight: w.
-
-    Shape:
-        Class logits (N, C), boxes (N, 4) as left, top, right, bottom; probabilities (N, C) and
-        boxes (N, 4) of the teacher -> a number.
-
-    Raises:
-        ValueError: If the thresholds are out of range.
-    """
-
-    def __init__(self, low: float = 0.1, high: float = 0.5, box_weight: float = 1.0) -> None:
-        super().__init__()
-        if not 0 <= low <= high <= 1:
-            raise ValueError(f'thresholds are {low} and {high}; give 0 <= low <= high <= 1')
-        self.low, self.high, self.box_weight = low, high, box_weight
-
-    def forward(
-        self, logits: Tensor, boxes: Tensor, teacher_scores: Tensor, teacher_boxes: Tensor
-    ) -> Tensor:
-        confidence = teacher_scores.amax(dim=1)  # (N,)
-        is_sure = confidence >= self.high
-        known = (is_sure | (confidence < self.low)).to(logits)
-        targets = teacher_scores * is_sure[:, None]
-        entropy = F.binary_cross_entropy_with_logits(logits, targets, reduction='none').sum(dim=1)
-        weights = confidence * is_sure
-        apart = generalized_box_iou_loss(boxes, teacher_boxes)  # (N,)
-        total = (known * entropy).sum() + self.box_weight * (weights * apart).sum()
-        return total / weights.sum().clamp(min=1.0)
-
-
 class PixelDivergence(nn.Module):
     """KL divergence of class probabilities by pixel, arXiv:1503.02531 and arXiv:1903.04197.
 

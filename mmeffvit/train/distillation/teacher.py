@@ -25,14 +25,13 @@ from . import (
     CrossHead,
     FeatureImitation,
     PixelDivergence,
-    SoftLabels,
     common_classes,
 )
 from .losses import moments_of, resize_to
 
 PROBE = 128  # side in pixels of the image that probes the sizes of maps
 LOSSES = {
-    'mmdet': ('cwd', 'imitation', 'crosskd', 'soft'),
+    'mmdet': ('cwd', 'imitation', 'crosskd'),
     'mmseg': ('pixels', 'cwd'),
 }
 RATE = 1e-3  # learning rate of the adapters
@@ -49,7 +48,7 @@ class TeacherHook(Hook):
     :mod:`mmeffvit.train.distillation`, by name:
 
     - of detectors, on the maps of the neck: 'cwd' (normalized), 'imitation' (normalized);
-      on the predictions of dense heads: 'crosskd' (CrossKD), 'soft' (soft labels);
+      on the predictions of dense heads: 'crosskd' (CrossKD);
     - of segmentors, on the logits: 'pixels', 'cwd'.
 
     Args:
@@ -227,8 +226,6 @@ class DetectorPair(Pair):
 
     def make_loss(self, name: str) -> Callable[[Maps, Maps], Tensor]:
         """The loss of a name, which may add adapters."""
-        if name == 'soft':
-            return self.make_soft()
         ours, theirs = (probe(model) for model in (self.student, self.teacher))
         if name == 'crosskd':
             return self.make_cross(ours, theirs)
@@ -244,7 +241,7 @@ class DetectorPair(Pair):
         return on_maps
 
     def make_cross(self, ours: list, theirs: list) -> Callable[[Maps, Maps], Tensor]:
-        head = dense_head(self.teacher, 'teacher')
+        head = dense_head(self.teacher)
         levels = [nearest(stride, ours) for _, stride in theirs]
         channels = [(ours[i][0], size) for i, (size, _) in zip(levels, theirs, strict=True)]
         adapters, loss = self.add_adapters('crosskd', channels), CrossHead()
@@ -261,26 +258,6 @@ class DetectorPair(Pair):
             return loss(logits[:, labels], boxes, targets[:, labels], target_boxes)
 
         return across
-
-    def make_soft(self) -> Callable[[Maps, Maps], Tensor]:
-        own, head = dense_head(self.student, 'student'), dense_head(self.teacher, 'teacher')
-        kinds = [(type(h.prior_generator), list(h.prior_generator.strides)) for h in (own, head)]
-        counts = [list(h.prior_generator.num_base_priors) for h in (own, head)]
-        if kinds[0] != kinds[1] or counts[0] != counts[1]:
-            raise UserError(
-                'the heads of student and teacher predict at different locations, which the loss '
-                "'soft' compares: choose the loss 'cwd'"
-            )
-        loss = SoftLabels()
-
-        def at_places(student: Maps, teacher: Maps) -> Tensor:
-            logits, boxes = predictions(own, student)
-            with torch.no_grad():
-                targets, target_boxes = predictions(head, teacher)
-            scores = targets[:, self.teacher_labels].sigmoid()
-            return loss(logits[:, self.labels], boxes, scores, target_boxes)
-
-        return at_places
 
     def add_adapters(self, name: str, channels: Sequence[tuple[int, int]]) -> nn.ModuleList:
         """A layer for each pair of channels, an identity where they are equal."""
@@ -304,14 +281,14 @@ def nearest(stride: float, levels: Sequence[tuple[int, float]]) -> int:
     return ratios.index(min(ratios))
 
 
-def dense_head(model: nn.Module, what: str) -> nn.Module:
+def dense_head(model: nn.Module) -> nn.Module:
     """The head of a one-stage detector with sigmoid scores and four numbers for each box."""
     head = getattr(model, 'bbox_head', None)
     parts = ('prior_generator', 'bbox_coder', 'use_sigmoid_cls')
     is_dense = all(hasattr(head, part) for part in parts) and not hasattr(head, 'integral')
     if not is_dense or not head.use_sigmoid_cls:
         raise UserError(
-            f'the {what} has {type(head).__name__}, not a dense head with sigmoid scores such as '
+            f'the teacher has {type(head).__name__}, not a dense head with sigmoid scores such as '
             "RetinaNet's or RTMDet's: choose the loss 'cwd'"
         )
     return head

@@ -41,7 +41,7 @@ _handed_over: ContextVar[Mapping[str, Checkpoint]] = ContextVar('handed_over')
 
 
 def guard_checkpoints() -> None:
-    """Register :func:`load_guarded` in place of mmengine's loaders, for ``hf://`` and our scheme.
+    """Register :func:`load_from_guarded` for mmengine's loaders, ``hf://`` and our scheme.
 
     Loaders of other packages stay. Downloads of released weights print their license from then on.
     """
@@ -49,7 +49,7 @@ def guard_checkpoints() -> None:
     replaced = (mmengine_checkpoint.__name__, __name__)
     prefixes = [key for key in known if getattr(known[key], '__module__', '') in replaced]
     prefixes += [key for key in ('hf://', OURS) if key not in known]
-    CheckpointLoader.register_scheme(prefixes, loader=load_guarded, force=True)
+    CheckpointLoader.register_scheme(prefixes, loader=load_from_guarded, force=True)
     register(find_origin, resolve)
 
 
@@ -63,7 +63,7 @@ def handed_over(*checkpoints: Checkpoint) -> Iterator[None]:
         _handed_over.reset(token)
 
 
-def load_guarded(filename: str, map_location: Any = None, logger: Any = None) -> Any:
+def load_from_guarded(filename: str, map_location: Any = None, logger: Any = None) -> Any:
     """Load a checkpoint for mmengine without executing code from it.
 
     Args:
@@ -87,9 +87,6 @@ def load_guarded(filename: str, map_location: Any = None, logger: Any = None) ->
     if name.startswith('mmcls://'):
         content = mmengine_checkpoint._process_mmcls_checkpoint(content)
     return content
-
-
-load_guarded.__name__ = 'load_from_guarded_reader'  # mmengine's log cuts off `load_from_`
 
 
 def remove_programs(content: Any, name: str) -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.device import utils as mmengine_device
 from mmengine.hooks import Hook
 
 from mmeffvit.config.load import resolve_work_dir
@@ -34,6 +36,7 @@ class RunOptions:
         verbose: Print the output of mmengine and its libraries; otherwise it is written to
             ``console.log`` in the work dir.
         hooks: Further hooks of the runner that are not in its config.
+        device: The device that was chosen by :func:`use_device`; None for mmengine's choice.
     """
 
     work_dir: str | Path | None = None
@@ -43,6 +46,7 @@ class RunOptions:
     deterministic: bool = False
     verbose: bool = True
     hooks: Sequence[Hook] = ()
+    device: str | None = None
 
     def output(self, work_dir: str) -> AbstractContextManager[None]:
         """Redirect the output of mmengine and its libraries, unless it is verbose."""
@@ -62,12 +66,27 @@ def prepare(config: Config, options: RunOptions) -> Path:
         randomness['deterministic'] = True
     config.randomness = randomness
     for split in ('train', 'val', 'test'):
-        loader = config.get(f'{split}_dataloader')
-        if loader and not loader.get('num_workers'):
-            loader.persistent_workers = False  # torch rejects it
+        if loader := config.get(f'{split}_dataloader'):
+            loader.persistent_workers = False  # new ones take 0.2 s an epoch, and can be seeded
     if options.launcher != 'none':
         prepare_launcher(config, options.launcher)
     return check_output(config.work_dir, folder=True)
+
+
+def use_device(name: str) -> None:
+    """Train on a device: mmengine would take the first kind that it finds.
+
+    Raises:
+        UserError: If there is no such device.
+    """
+    gpus = (f'cuda:{number}' for number in range(torch.cuda.device_count()))
+    known = dict.fromkeys(('cpu', get_device(), *gpus))
+    if name not in known:
+        raise UserError(f'--device is {name!r}; choose from {", ".join(known)}')
+    kind, _, number = name.partition(':')
+    mmengine_device.DEVICE = kind  # it has no setter, and reads this at every use
+    if number:
+        torch.cuda.set_device(int(number))
 
 
 def check_accelerator(option: str) -> None:

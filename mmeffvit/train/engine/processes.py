@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import starmap
@@ -47,18 +47,17 @@ def train_in_processes(
     auto_scale_lr: bool = False,
     check: bool = True,
     strict: bool = False,
-    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Run :func:`mmeffvit.train.engine.train.train` in ``count`` processes, by its command.
 
-    For the other arguments see there; the launcher is always torchrun. Variables of ``environment``
-    are added to this process's.
+    For the other arguments see there; the launcher is always torchrun.
 
     Raises:
-        UserError: If there are fewer GPUs, or a process failed, which has printed its message.
+        UserError: If the device cannot take them, or a process failed, which has printed its
+            message.
         Interrupted: After a signal, when all processes have ended.
     """
-    check_count(count, environment or {})
+    check_count(count, options.device)
     script = [str(resource_dir('tools') / 'train.py'), config]
     script += ['--amp'] * amp + ['--auto-scale-lr'] * auto_scale_lr + ['--no-check'] * (not check)
     script += ['--strict'] * strict + (['--resume', resume] if resume else [])
@@ -68,7 +67,7 @@ def train_in_processes(
     # packages are not imported from the current folder
     variables = {'OMP_NUM_THREADS': threads, 'PYTHONSAFEPATH': '1', PARENT_REPORTS: '1'}
     command = [sys.executable, *torchrun, *script]
-    with start_tied(command, env={**os.environ, **variables, **(environment or {})}) as process:
+    with start_tied(command, env={**os.environ, **variables}) as process:
         try:
             code = process.wait()
         except KeyboardInterrupt as error:
@@ -89,6 +88,8 @@ def arguments_of(options: RunOptions) -> list[str]:
         arguments += ['--seed', str(options.seed)]
     arguments += ['--deterministic'] * options.deterministic + ['--verbose'] * options.verbose
     arguments += ['--allow-non-finite'] * non_finite_allowed()
+    if options.device is not None:
+        arguments += ['--device', options.device]
     if options.launcher != 'none':
         arguments += ['--launcher', options.launcher]
     if options.cfg_options:
@@ -96,16 +97,15 @@ def arguments_of(options: RunOptions) -> list[str]:
     return arguments
 
 
-def check_count(count: int, environment: Mapping[str, str]) -> None:
-    """Check that there are at least 1 and at most as many processes as visible GPUs, if any."""
+def check_count(count: int, device: str | None = None) -> None:
+    """Check that there is at least 1 process, and a GPU for each if they are trained on."""
     if count < 1:
         raise UserError(f'--nproc-per-node is {count}; give 1 or more')
-    sees_gpus = environment.get('CUDA_VISIBLE_DEVICES') != '' and torch.cuda.is_available()
-    if sees_gpus and count > (gpus := torch.cuda.device_count()):
+    gpus = 1 if ':' in (device or '') else torch.cuda.device_count()
+    if get_device() == 'cuda' and count > gpus:
         there = 'there is 1 GPU' if gpus == 1 else f'there are {gpus} GPUs'
         raise UserError(
-            f'--nproc-per-node is {count}, but {there}: give at most {gpus}, or set '
-            'CUDA_VISIBLE_DEVICES= to train on the CPU'
+            f'--nproc-per-node is {count}, but {there}: give at most {gpus}, or --device cpu'
         )
 
 

@@ -30,7 +30,6 @@ from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 from mmeffvit.zoo.source import Source, find_source
 
 from .checkpoint_loader import handed_over
-from .compiled import CompileHook
 from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
@@ -91,8 +90,7 @@ def train(
     with owned(work_dir), options.output(config.work_dir):
         if check:
             repair_data(config, Path(config.work_dir, 'data'), strict=strict)
-        with handed_over(*teachers_of(config)):
-            runner = build_runner(config)
+        runner = build_runner(config)
         for hook in options.hooks:
             runner.register_hook(hook)
         if check:
@@ -102,8 +100,6 @@ def train(
         runner.register_hook(StepFormatHook(layout, dtype))
         if config.resume:
             runner.register_hook(ScheduleHook())
-        if names := config.get('compiled'):
-            runner.register_hook(CompileHook(names))
         model = unwrap(runner.model)
         check_optimizer(config)
         with building(config):
@@ -159,14 +155,6 @@ def open_resumed(config: Config, resume: str) -> Checkpoint | None:
     if config.randomness.get('seed') is None and seed is not None:
         config.randomness['seed'] = seed  # the order of the data follows from it
     return start
-
-
-def teachers_of(config: Config) -> list[Checkpoint]:
-    """The weights of a teacher that mmdet loads."""
-    model = config.get('model') or {}
-    name = model.get('teacher_ckpt')
-    is_ours = str(model.get('type')).startswith('mmeffvit.')  # it reads them itself
-    return [] if name is None or is_ours else [open_checkpoint(name)]
 
 
 def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint:
@@ -241,5 +229,6 @@ def make_interruptible(runner: Runner) -> None:
             )
             hook.max_keep_ckpts = 2
         if hook.save_best is not None:
-            hook.rule_map = dict(greater=ge, less=le)
-            hook._init_rule(hook.rules, hook.key_indicators)
+            hook.rule_map = dict(greater=ge, less=le)  # for metrics that are not known yet
+            for key, is_better in hook.is_better_than.items():
+                hook.is_better_than[key] = ge if is_better(1, 0) else le

@@ -23,8 +23,6 @@ from mmeffvit.utils.interrupts import raise_lost
 from mmeffvit.utils.schema import is_dict
 from mmeffvit.utils.text import first_line, reason, without_formulas
 
-from .hooks import nested_datasets
-
 T = TypeVar('T')
 
 LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
@@ -117,6 +115,14 @@ def name_unreadable(dataset: Any) -> None:
     for each in nested_datasets(dataset):
         if isinstance(each, BaseDataset):
             each.prepare_data = partial(prepare, each)
+
+
+def nested_datasets(dataset: Any) -> Iterator[Any]:
+    """A dataset, and all that it wraps."""
+    yield dataset
+    for inner in getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]:
+        if inner is not None:
+            yield from nested_datasets(inner)
 
 
 def prepare(dataset: BaseDataset, index: int) -> Any:

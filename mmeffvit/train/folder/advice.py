@@ -34,7 +34,7 @@ def advice(
         low = f'{name} is {value} % after {counted(steps, "step")}'
         yield f'{low}: train longer, with --epochs N, or see {PAGE}'
     elif unlearned:
-        balance = ', or --balance' if config.default_scope == 'mmdet' else ''
+        balance = ', or --class-balanced' if config.default_scope == 'mmdet' else ''
         them = 'it' if len(unlearned) == 1 else 'them'
         yield (
             f'WARNING: {name.replace("mIoU", "IoU")} is 0 for {listed(unlearned, SHOWN)}: train '

@@ -103,13 +103,13 @@ class Base:
         return checkpoint_of(self.config.model.backbone.get('init_cfg'))
 
 
-def class_counts(settings: Any, value: Any) -> dict:
+def with_class_count(settings: Any, value: Any) -> dict:
     """The nested dicts of a model's config with ``num_classes``, each set to ``value``."""
     found = {}
     for key, item in settings.items() if isinstance(settings, Mapping) else ():
         if key == 'num_classes':
             found[key] = value
-        elif inner := class_counts(item, value):
+        elif inner := with_class_count(item, value):
             found[key] = inner
     return found
 

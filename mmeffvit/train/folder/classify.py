@@ -58,7 +58,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
             f'{path} has a folder of images per class, and {base.name} is no classifier without a '
             f'teacher: choose one such as {CLASSIFIER}'
         )
-    with trained(path, base, options, write_run) as config:
+    with trained(path, base, options, write_classifier) as config:
         return evaluate_best(path, base, config, options)
 
 
@@ -93,7 +93,7 @@ def evaluate_best(
     return metrics
 
 
-def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:
+def write_classifier(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:
     """Write the lists of images and the config."""
     index = config.parent / 'index'
     reading = replace(options.reading, seed=options.seed)
@@ -142,7 +142,7 @@ def config_lines(
     rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
     warm_up, interval = max(1, round(WARM_UP * epochs)), max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
-    loading = dict(batch_size=batch, num_workers=workers, persistent_workers=workers > 0)
+    loading = dict(batch_size=batch, num_workers=workers)
     pipelines = {} if cut is None else dict(train=cut.train_pipeline, val=cut.test_pipeline)
     train, val = (
         dict(

@@ -21,7 +21,7 @@ from mmeffvit.utils.files import resource_dir, write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
 
-from .base import Base, Start, class_counts
+from .base import Base, Start, with_class_count
 from .pipelines import pipelines
 from .recipe import Overrides, Recipe
 
@@ -138,7 +138,7 @@ def data_lines(
     base: Base, splits: dict[str, Split], recipe: Recipe, overrides: Overrides, has_scores: bool
 ) -> list[str]:
     """The loaders, and the metrics of a detector."""
-    readers = dict(num_workers=recipe.workers, persistent_workers=recipe.workers > 0)
+    readers = dict(num_workers=recipe.workers)
     batches = dict(batch_size=Code('batch'), **readers)
     tests, mode, complete = readers, {}, {}
     if not base.is_segmentor:
@@ -235,7 +235,7 @@ def model_part(
     base: Base, recipe: Recipe, overrides: Overrides, start: Start, objects: int
 ) -> list[str]:
     """The lines of the model, for images of up to so many ``objects``."""
-    model = class_counts(base.config.model, Code('len(classes)'))
+    model = with_class_count(base.config.model, Code('len(classes)'))
     limits = {} if base.is_segmentor else raised(base.config.model, objects)
     if limits:
         logger.info(

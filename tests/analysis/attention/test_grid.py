@@ -1,6 +1,5 @@
 """Cells of a map are drawn at their position in the image."""
 
-import numpy as np
 import pytest
 
 from mmeffvit.analysis.attention import Canvas
@@ -33,14 +32,3 @@ def test_the_cell_of_the_query_point_is_counted_row_by_row():
 def test_a_query_point_outside_is_rejected(query):
     with pytest.raises(ValueError, match=r'x in \[0, 190\) and y in \[0, 100\)'):
         Canvas(100, 190, query)
-
-
-def test_a_map_is_upsampled_without_padding_or_interpolation():
-    values = np.arange(6.0).reshape(2, 3)  # of 32 pixels on a canvas of 64 x 96
-    # the picture fills 48 x 64 pixels and is drawn at half that
-    spread = Canvas(64, 96).spread(values, (48, 64), (24, 32))
-    assert spread.shape == (24, 32)
-    assert (spread[:16, :16] == 0).all()
-    assert (spread[:16, 16:] == 1).all()
-    assert (spread[16:, :16] == 3).all()
-    assert (spread[16:, 16:] == 4).all()

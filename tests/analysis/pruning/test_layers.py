@@ -25,9 +25,9 @@ HEADS, KEPT = 6, [1, 2, 5]
 REMOVED = [0, 3, 4]
 X = (torch.arange(2 * 24 * 6 * 8) * 0.9).sin().view(2, 24, 6, 8).double()
 SETTINGS = [
-    dict(competition=True, normalizer='token'),
-    dict(competition=True, normalizer='head'),
-    dict(competition=False, normalizer='token'),
+    dict(competition=True, form='default'),
+    dict(competition=True, form='code'),
+    dict(competition=False, form='default'),
 ]
 
 

@@ -1,6 +1,5 @@
 """A suite survives failures, resumes after being killed, and keeps one consistent table."""
 
-import argparse
 import json
 import os
 import re
@@ -11,13 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from mmengine.config import DictAction
 
 from mmeffvit.analysis.suite.child import progress_in, run_logged
-from mmeffvit.analysis.suite.commands import SuiteOptions
+from mmeffvit.analysis.suite.commands import SuiteOptions, train_command
 from mmeffvit.analysis.suite.results import Row, Table
-from mmeffvit.analysis.suite.run import cluster_commands, find_configs, run_suite
-from mmeffvit.config.load import option_text
+from mmeffvit.analysis.suite.run import find_configs, run_suite
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
@@ -148,49 +145,21 @@ def check_a_finished_config_is_skipped(
     options = SuiteOptions(work_dir, {'data_root': f'{data}/'})
     assert run_suite(done, options) == 0
     assert capsys.readouterr().out.count('already done') == 1
-    assert run_suite(done, SuiteOptions(work_dir, test_only=True)) == 0
-    assert capsys.readouterr().out.count('already done') == 1
     with pytest.raises(UserError, match=r'started with .*data_root'):
         run_suite(done, SuiteOptions(work_dir, {'data_root': 'elsewhere/'}))
 
 
-def test_testing_alone_reports_a_missing_checkpoint(tmp_path, capsys):
-    name = 'maskrcnn_shvit_s4'
-    table = Table(tmp_path)
-    table.rows[name] = Row(name, ours={'box AP': 1.0}, checkpoint='of an earlier run, since gone')
-    table.save()
-    assert run_suite([name], SuiteOptions(tmp_path, test_only=True)) == 1
-    assert 'no valid checkpoint' in capsys.readouterr().out
-    row = Table(tmp_path).rows[name]
-    assert (row.status, row.paper) == ('failed', find_model(name).published()[1])
-    assert (row.ours, row.checkpoint) == ({}, '')
-
-
-def test_commands_for_a_cluster():
-    options = SuiteOptions(Path('out'), dict(a=(1, 2)), amp=True, gpus=16, partition='gpu')
-    config_file = 'configs/retinanet_shvit_s4.py'
-    (line,) = cluster_commands([str(ROOT / config_file)], options, 'slurm')
-    train, test = line.split(' && ')
-    assert train.startswith('srun --partition=gpu --job-name=retinanet_shvit_s4 --gres=gpu:8 ')
-    assert '--ntasks=16 --ntasks-per-node=8' in train
-    assert '--resume --amp --work-dir out/retinanet_shvit_s4 --verbose --launcher slurm' in train
-    assert train.endswith("--cfg-options 'a=(1,2)'")
-    assert f'{config_file} "$(cat out/retinanet_shvit_s4/last_checkpoint)" --work-dir' in test
-    assert '--amp' not in test
-    (line,) = cluster_commands([str(ROOT / config_file)], options, 'torchrun')
-    assert '--nnodes=2 --node_rank=$NODE_RANK' in line
-    options = SuiteOptions(gpus=4, test_only=True)
-    (output,) = cluster_commands([str(ROOT / config_file)], options, 'torchrun')
-    assert '--standalone --nproc_per_node=4' in output
-    assert 'train.py' not in output
-
-
-def test_options_reach_the_runs_unchanged():
-    values = dict(a=1, b=2.5, c='word', d=[1, (2, 3)], e=('x', True), f=None, g=False)
-    parser = argparse.ArgumentParser()
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction)
-    given = [option_text(key, value) for key, value in values.items()]
-    assert parser.parse_args(['--cfg-options', *given]).cfg_options == values
+def test_several_processes_are_started_by_torchrun():
+    config, options = (
+        Path('retinanet_shvit_s4.py'),
+        SuiteOptions(Path('out'), amp=True, processes=4),
+    )
+    train = ' '.join(train_command(config, options))
+    assert '--standalone --nproc_per_node=4 ' in train
+    assert train.endswith(
+        '--resume --amp --work-dir out/retinanet_shvit_s4 --verbose --launcher pytorch'
+    )
+    assert 'torch.distributed' not in ' '.join(train_command(config, SuiteOptions()))
 
 
 @pytest.mark.parametrize(
@@ -250,8 +219,6 @@ def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
         find_configs(['maskrcnn_shvit_s4', str(other)])
     with pytest.raises(UserError, match='nothing_'):
         find_configs(['nothing_*'])
-    with pytest.raises(UserError, match='12'):
-        SuiteOptions(gpus=12)
     names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
 
@@ -314,7 +281,7 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
         ((), '--released'),
         (('--released', 'maskrcnn_swiftformer_l1'), 'maskrcnn_swiftformer_l1'),
         (('--released', '--amp'), '--released'),
-        (('--released', '--print', 'slurm'), '--released'),
+        (('maskrcnn_swiftformer_l1', '--nproc-per-node', 0), '--nproc-per-node'),
     ],
 )
 def test_invalid_options_with_released_are_reported(arguments, message, tmp_path):

@@ -6,19 +6,17 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from mmeffvit.deploy import write as formats
-from mmeffvit.deploy.compare import HALF, Limits, expect_maps
-from mmeffvit.deploy.export import ToolOptions, check_options, export_model
+from mmeffvit.deploy.compare import HALF, expect_maps
+from mmeffvit.deploy.export import ToolOptions, check_file, export_model, find_image
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
+from mmeffvit.inference.predictor import Predictor
 from tests.conftest import run_command
 from tests.deploy import models, tiny
 from tests.variants import sampled
@@ -36,26 +34,8 @@ SIZES = ExportOptions(shape=tiny.SIZE, batch=1)
 
 
 @pytest.fixture(scope='module')
-def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """72 x 96 pixels of smooth noise."""
-    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
-    path = tmp_path_factory.mktemp('picture') / 'noise.png'
-    cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
-    return path
-
-
-@pytest.fixture(scope='module')
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Config and checkpoint of the tiny detector, as written by a run."""
-    folder = tmp_path_factory.mktemp('run')
-    config = models.config_of(DETECTOR)
-    config.test_dataloader.dataset.metainfo = dict(classes=models.CLASSES)
-    config.test_pipeline = None
-    config.dump(folder / 'tiny.py')
-    model = models.tiny(DETECTOR)
-    meta = dict(dataset_meta=dict(classes=models.CLASSES))
-    torch.save(dict(state_dict=model.state_dict(), meta=meta), folder / 'tiny.pth')
-    return folder / 'tiny.py', folder / 'tiny.pth'
+    return models.save_run(DETECTOR, tmp_path_factory.mktemp('run'))
 
 
 def test_the_command_writes_one_file_and_reports_its_errors(trained, picture, tmp_path):
@@ -97,7 +77,7 @@ def test_a_backbone_agrees_with_the_original_and_not_with_one_of_other_weights(e
 def test_candidates_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
     pytest.importorskip('executorch')
     options = ToolOptions(shape=(96, 128), image=picture)
-    said = str(export_model(*map(str, trained), tmp_path / 'model.pte', options))
+    said = str(export_model(Predictor(*trained, device='cpu'), tmp_path / 'model.pte', options))
     assert 'its boxes are candidates before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
 
@@ -107,16 +87,16 @@ def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, 
         pytest.importorskip(package)
     options = ToolOptions(shape=(96, 128), image=picture)
     out = tmp_path / 'model.param'
-    said = str(export_model(*map(str, trained), out, options))
+    said = str(export_model(Predictor(*trained, device='cpu'), out, options))
     assert 'it returns the boxes of all priors, before NMS' in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
     metadata = json.loads((tmp_path / 'model.json').read_text())
     assert json.loads(metadata['classes']) == list(models.CLASSES)
     assert 0 < float(metadata['iou_threshold']) < 1
-    check_options(out, options)  # it may be written again
+    check_file(out, options)  # it may be written again
     out.unlink()
     with pytest.raises(UserError, match=r'model\.bin would be overwritten with .*model\.param'):
-        check_options(out, options)
+        check_file(out, options)
 
 
 @pytest.mark.variant
@@ -126,28 +106,14 @@ def test_half_precision_has_limits_of_its_own(tmp_path):
     assert f'(limit {HALF.maps:.3g})' in said
 
 
-def test_without_an_image_one_of_the_config_is_used(trained, picture, tmp_path, log):
-    data = ('test_dataloader.dataset.data_root', 'test_dataloader.dataset.data_prefix')
-    for root, found in ((picture.parent, True), (tmp_path, False)):
-        given = dict(zip(data, (str(root), dict(img='')), strict=True))
-        options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, cfg_options=given)
-        call = partial(export_model, *map(str, trained), tmp_path / 'model.onnx', options)
-        if found:
-            assert f'largest errors on {picture}' in str(call())
-        else:
-            assert re.search(r'largest errors on \S+grace_hopper.jpg', str(call()))
-            assert f'no test images in {tmp_path}' in log.text
-
-
-def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
-    trained, picture, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(formats, 'FLOAT', Limits(maps=1e-12))
-    out = tmp_path / 'out' / 'model.onnx'
-    options = ToolOptions(shape=(64, 96), batch=1, backbone_only=True, image=picture)
-    with pytest.raises(UserError, match=r'disagrees.*nothing was written'):
-        export_model(*map(str, trained), out, options)
-    assert list(out.parent.iterdir()) == []
+def test_without_an_image_one_of_the_config_is_used(picture, tmp_path, log):
+    config = models.config_of(DETECTOR)
+    dataset = config.test_dataloader.dataset
+    dataset.update(data_root=str(picture.parent), data_prefix=dict(img=''))
+    assert find_image(config) == picture
+    dataset.data_root = config.val_dataloader.dataset.data_root = str(tmp_path)
+    assert find_image(config).name == 'grace_hopper.jpg'
+    assert f'no test images in {tmp_path}' in log.text
 
 
 @pytest.mark.parametrize(
@@ -165,7 +131,7 @@ def test_the_command_leaves_nothing_behind_if_the_file_disagrees(
 )
 def test_a_wrong_argument_is_named_before_the_model_is_built(name, options, complaint):
     with pytest.raises(UserError, match=re.escape(complaint)):
-        check_options(Path(name), ToolOptions(**options))
+        check_file(Path(name), ToolOptions(**options))
 
 
 @pytest.mark.parametrize('ending', BY_SUFFIX)
@@ -175,4 +141,4 @@ def test_a_missing_package_is_reported_with_a_fix(monkeypatch, ending):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf'Writing {ending} needs {package}.*pip install .*\['):
-        check_options(Path(f'model{ending}'), ToolOptions(shape=tiny.SIZE))
+        check_file(Path(f'model{ending}'), ToolOptions(shape=tiny.SIZE))

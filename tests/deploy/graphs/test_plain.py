@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.formats.onnx.write import DEFERRED
-from mmeffvit.deploy.formats.openvino.open import compile_openvino
+from mmeffvit.deploy.formats.openvino.open import core
 from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.plain import SegFormerFusion, classes_that_can_win
@@ -79,7 +79,7 @@ def label_maps(request, tmp_path_factory) -> dict:
     torch.onnx.export(program, (), dynamo=True, opset_version=20, verbose=False, optimize=False,
                       input_names=['logits', 'image']).save(path)  # fmt: skip
     session = onnxruntime.InferenceSession(path, providers=['CPUExecutionProvider'])
-    compiled = compile_openvino(str(path), 1)
+    compiled = core().compile_model(str(path), 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})
     return {
         'PyTorch': lambda *values: [found.numpy() for found in module(*values)],
         'ONNX Runtime': lambda logits, image: session.run(

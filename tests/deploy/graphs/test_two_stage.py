@@ -104,8 +104,13 @@ def assert_file_agrees(path: Path, model: nn.Module, batches: list[NDArray]) -> 
     assert_agrees(models.errors_on(path, model, batches, DetDataSample()))
 
 
-def test_a_file_finds_what_mmdet_finds(model, exported):
+def test_a_file_has_standard_operators_and_finds_what_mmdet_finds(model, exported):
+    import onnx
+
     assert_file_agrees(exported, model, [smooth_image(models.SIZE)])
+    nodes = list(all_nodes(onnx.load(exported)))
+    assert {node.domain for node in nodes} == {''}
+    assert sum(node.op_type == 'RoiAlign' for node in nodes) == 8  # four levels, boxes and masks
 
 
 @pytest.mark.slow
@@ -113,14 +118,6 @@ def test_a_file_finds_what_mmdet_finds(model, exported):
 def test_a_file_finds_what_mmdet_finds_at_every_size(model):
     batches = [smooth_image((96, 128)), smooth_image((33, 64)), smooth_image((131, 75), batch=2)]
     assert_file_agrees(file_of('two_stage', model), model, batches)
-
-
-def test_a_file_has_standard_operators_only(exported):
-    import onnx
-
-    nodes = list(all_nodes(onnx.load(exported)))
-    assert {node.domain for node in nodes} == {''}
-    assert sum(node.op_type == 'RoiAlign' for node in nodes) == 8  # four levels, boxes and masks
 
 
 def test_unused_entries_are_empty(exported):

@@ -12,12 +12,6 @@ from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import agreement, signal_to_noise
 from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
-from mmeffvit.deploy.formats.openvino.quantize import (
-    OpenVINOQuantizer,
-    float_operators,
-    last_names,
-    layers,
-)
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
@@ -119,23 +113,6 @@ def test_more_and_more_noisy_groups_stay_in_float():
     assert [len(names) for names in exclusions([*even[:4], *loud])] == [2]  # at most a quarter
 
 
-@pytest.fixture(scope='module')
-def openvino_route():
-    pytest.importorskip('nncf')
-    return OpenVINOQuantizer(tiny.onnx_file(), [i[None] for i in tiny.images(4).numpy()])
-
-
-@pytest.mark.variant
-def test_openvino_finds_the_part_that_suffers_from_int8(openvino_route):
-    model = openvino_route.quantized((), 'PERFORMANCE')
-    noise = openvino_route.noise_meter(model)
-    assert noise(()) == 0.0
-    everything = noise(openvino_route.nodes)  # only the rounding of weights is left
-    first, second = (group.noise for group in measure(openvino_route.nodes, noise, count=2))
-    assert max(first, second) > 0
-    assert everything > 0.5 * max(first, second)
-
-
 @pytest.mark.variant
 def test_without_a_suffix_the_faster_route_is_written(tmp_path, folder):
     pytest.importorskip('nncf')
@@ -186,30 +163,6 @@ def test_objects_count_only_if_masks_agree_and_there_are_any():
     plain = objects(([0, 0, 10, 10], 0.9, 1))
     assert not all(each.agrees for each in agreement([plain], [more]))
     assert not all(each.agrees for each in agreement([plain], [plain], score_thr=0.95))
-
-
-def test_features_of_objects_and_coordinates_stay_in_float(openvino_route):
-    opset = pytest.importorskip('openvino.opset15')
-    from openvino import Model
-
-    image = opset.parameter([1, 4, 8, 8], np.float32, name='image')
-    weight = np.random.default_rng(0).normal(size=(4, 4, 1, 1)).astype(np.float32)
-    ones, zeros = [1, 1], [0, 0]
-    first = opset.convolution(image, weight, ones, zeros, zeros, ones, name='first')
-    corners = opset.multiply(opset.reduce_mean(first, [2, 3]), np.float32(8), name='corners')
-    pooled = opset.roi_align(
-        opset.relu(first, name='features'), corners, np.zeros(1, np.int64), 4, 4, 0, 1.0, 'avg',
-    )  # fmt: skip
-    pooled.set_friendly_name('pooled')
-    scaled = opset.add(pooled, np.float32(1), name='scaled')
-    second = opset.convolution(scaled, weight, ones, zeros, zeros, ones, name='second')
-    last = opset.sigmoid(second, name='last')
-    model = Model([last], [image])
-    assert [op.get_friendly_name() for op in layers(model)] == ['first', 'second']
-    names = set(float_operators(model))
-    assert {'corners', 'features', 'pooled', 'scaled', 'last'} <= names
-    assert not {'first', 'second'} & names
-    assert last_names(model) == ['second']
 
 
 def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_path, folder):

@@ -93,7 +93,7 @@ def test_files_of_other_runtimes_run_on_the_cpu(tmp_path):
 def test_options_that_leave_nothing_for_a_gpu_are_rejected(options, words, monkeypatch):
     monkeypatch.setattr(pytorch, 'has_cuda', lambda: True)
     with pytest.raises(UserError, match=words):
-        ProfileOptions(device='cuda', **options).check()
+        ProfileOptions(device='cuda', **options)
     assert ProfileOptions(device='auto', clock='processor', threads=(1,)).gpu is None
 
 

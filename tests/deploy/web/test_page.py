@@ -28,15 +28,6 @@ HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hac
 
 
 @pytest.fixture(scope='module')
-def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """72 x 96 pixels of smooth noise."""
-    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
-    path = tmp_path_factory.mktemp('picture') / 'noise.png'
-    cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
-    return path
-
-
-@pytest.fixture(scope='module')
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     if not find_chromium():
         pytest.skip('Chromium is not installed: apt-get install chromium')

@@ -89,7 +89,7 @@ def save_folder(backbone: Backbone, path: Path) -> Path:
     return save_pretrained(backbone, path) / 'model.safetensors'
 
 
-@pytest.mark.parametrize('resolution', [768, (288, 512), WIDE])
+@pytest.mark.parametrize('resolution', [(288, 512), WIDE])
 @pytest.mark.parametrize(
     'save',
     [save_torch, save_as_mmengine_does, save_converted, save_converted_for_torch, save_folder],

@@ -22,8 +22,7 @@ CLASSIFIERS = {'norm', 'head', 'head_dist', 'dist_head', 'classifier'}
 def theirs(timm, family: str, arch: str) -> dict[str, torch.Tensor]:
     """Keys and shapes of timm's model."""
     with torch.device('meta'):
-        name = f'{family}_{arch}'
-        return timm.create_model(FAMILIES[family][1].timm_names.get(arch, name)).state_dict()
+        return timm.create_model(FAMILIES[family][1].timm_name(arch)).state_dict()
 
 
 def ours(family: str, arch: str) -> dict[str, torch.Tensor]:

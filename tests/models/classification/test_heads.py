@@ -19,11 +19,6 @@ from tests.models.parity import TOLERANCE, randomized
 SIDE = 96
 
 
-def state_keys(family: str, state: dict) -> dict[str, str]:
-    """Official keys by timm's, which are the same for DeiT."""
-    return {key: key for key in state} if family == 'deit' else official_keys(family, state)
-
-
 PVTV2 = dict(
     type='ImageClassifier',
     backbone=dict(type='mmeffvit.PVTv2', arch='b0', out_indices=(3,)),
@@ -62,7 +57,7 @@ def test_scores_are_those_of_timm(timm, tmp_path, family, name, options):
     x = torch.randn(2, 3, SIDE, SIDE)
     with torch.no_grad():
         expected = theirs(x)
-    for layout, keys in (('official', state_keys(family, state)), ('timm', None)):
+    for layout, keys in (('official', official_keys(family, state)), ('timm', None)):
         path = tmp_path / f'{layout}.pth'
         released = {keys[key] if keys else key: value for key, value in state.items()}
         torch.save({'model': released}, path)

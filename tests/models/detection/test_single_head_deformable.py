@@ -136,10 +136,10 @@ def test_parameters_of_the_modules_are_those_counted_by_hand():
 
 
 @pytest.mark.filterwarnings('ignore:.*power of 2')  # 1 / 49 * 49 is below 1
-@pytest.mark.parametrize('attended', range(1, 50))
-def test_the_head_has_exactly_the_attended_channels(attended):
-    module = ProjectedDeformableAttention(49, attended)
-    assert module.value_proj.out_features == module.output_proj.in_features == attended
+def test_the_head_has_exactly_the_attended_channels():
+    for attended in range(1, 50):
+        module = ProjectedDeformableAttention(49, attended)
+        assert module.value_proj.out_features == module.output_proj.in_features == attended
 
 
 def test_initial_points_cover_four_directions_and_all_distances():

@@ -1,4 +1,4 @@
-"""EfficientFormerV2: any size, both attentions, and parity with timm on the same weights."""
+"""EfficientFormerV2: any size, both attentions."""
 
 import copy
 
@@ -7,20 +7,12 @@ import torch
 
 from mmeffvit.models import EfficientFormerV2
 from mmeffvit.models.efficientformerv2.attention import TalkingHeadsAttention
-from mmeffvit.models.efficientformerv2.backbone import VARIANTS
 from mmeffvit.models.efficientformerv2.position_bias import PositionBias
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
 from mmeffvit.models.mobile_attention.attention import MobileAttention
 from mmeffvit.registry import MODELS
-from tests.models.parity import (
-    GRADIENT_SIZE,
-    assert_same_gradients,
-    assert_same_maps,
-    load_from,
-    randomized,
-)
-
-TINY = dict(channels=(8, 8, 16, 16), depths=(1, 1, 2, 2), attended=(1, 1), narrow=((0, 1), (1, 2)))
+from tests.models.declared import EFFICIENTFORMERV2 as TINY
+from tests.models.parity import load_from, randomized
 
 
 def with_tables(**options) -> EfficientFormerV2:
@@ -39,24 +31,6 @@ def last_map(backbone: EfficientFormerV2, height: int = 96, width: int = 160) ->
     x = torch.rand(1, 3, height, width, generator=generator)
     with torch.no_grad():
         return backbone(x.to(next(backbone.parameters()).dtype))[-1]
-
-
-@pytest.mark.parametrize('arch', VARIANTS)
-def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    theirs = randomized(timm.create_model(f'efficientformerv2_{arch}'))
-    assert_same_maps(EfficientFormerV2(arch), theirs, tmp_path, [(224, 224)])
-
-
-@pytest.mark.parametrize('size', [(256, 256), (192, 320)])
-def test_maps_equal_those_of_timm_made_for_another_size(timm, tmp_path, size):
-    theirs = randomized(timm.create_model('efficientformerv2_s0', img_size=size))
-    assert_same_maps(EfficientFormerV2('s0', resolution=size), theirs, tmp_path, [size])
-
-
-def test_gradients_equal_those_of_timm(timm, tmp_path):
-    theirs = randomized(timm.create_model('efficientformerv2_s0', img_size=GRADIENT_SIZE))
-    ours = EfficientFormerV2('s0', resolution=GRADIENT_SIZE)
-    assert_same_gradients(ours, theirs, tmp_path)
 
 
 def test_weights_for_224_work_at_any_size_with_their_tables(timm, tmp_path):
@@ -153,7 +127,7 @@ def test_mobile_attention_replaces_attention_in_blocks_and_optionally_in_downsam
 
 
 def test_arguments_reach_mobile_attention():
-    own = dict(type='mobile', normalizer='head', competition=False)
+    own = dict(type='mobile', form='code', competition=False)
     backbone = EfficientFormerV2(TINY, attention=own)
     found = [m for m in backbone.modules() if isinstance(m, MobileAttention)]
     settings = {(m.form.normalizer, m.competition, m.head_channels) for m in found}
@@ -175,7 +149,7 @@ def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsa
 def test_the_output_of_mobile_attention_does_not_grow_with_the_image():
     sizes = {}
     for normalizer in ('token', 'head'):
-        layer = MobileAttention(64, 64, 16, normalizer=normalizer)
+        layer = MobileAttention(64, 64, 16, form=dict(type='code', normalizer=normalizer))
         query = torch.randn(1, 64, 8, 8)
         value = torch.ones(1, 64, 8, 8)
         tiled = (m.repeat(1, 1, 4, 4) for m in (query, query, value))
@@ -192,10 +166,10 @@ def test_the_output_of_mobile_attention_does_not_grow_with_the_image():
             r"attention is 'talking'; choose one of \('local_global', 'mobile'",
         ),
         (dict(downsampling='flow'), "downsampling is 'flow'; choose one of"),
-        (dict(attention=dict(type='mobile', normalizer='x')), "normalizer is 'x'; choose one of"),
+        (dict(attention=dict(type='mobile', form='x')), "form is 'x'; choose one of"),
         (
-            dict(attention=dict(type='local_global', normalizer='head')),
-            "normalizer is 'head': attention='local_global' takes no arguments",
+            dict(attention=dict(type='local_global', form='code')),
+            "form is 'code': attention='local_global' takes no arguments",
         ),
         (
             dict(downsampling=dict(type='mobile', stride=2)),

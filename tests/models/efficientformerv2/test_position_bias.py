@@ -1,12 +1,9 @@
 """Relative position biases at their own size and at other sizes."""
 
-import copy
-import io
-
 import pytest
 import torch
-from torch.func import functional_call, jvp, vmap
 
+from mmeffvit.deploy.fusion import fuse
 from mmeffvit.models.efficientformerv2.position_bias import PositionBias, resize_table
 
 
@@ -52,164 +49,24 @@ def test_another_size_uses_the_resized_table():
     torch.testing.assert_close(bias((6, 8)), larger((6, 8)))
 
 
-SIZE = (5, 7)
-
-
-def expected(bias: PositionBias, size: tuple[int, int] = SIZE) -> torch.Tensor:
-    """The biases of a new module with the same table."""
-    other = PositionBias(bias.table.shape[0], bias.grid)
-    other.table = torch.nn.Parameter(bias.table.detach().clone())
-    return other.eval()(size).detach()
-
-
-@pytest.fixture
-def used() -> PositionBias:
-    """A module that has cached the biases of SIZE."""
-    bias = made_for(4, 4).eval()
-    with torch.no_grad():
-        first = bias(SIZE)
-        assert bias(SIZE) is first
-    return bias
-
-
-def load(bias: PositionBias) -> None:
-    bias.load_state_dict({'table': torch.randn_like(bias.table)})
-
-
-def load_by_assignment(bias: PositionBias) -> None:
-    bias.load_state_dict({'table': torch.randn_like(bias.table)}, assign=True)
-
-
-def average(bias: PositionBias) -> None:
-    bias.table.data.copy_(torch.randn_like(bias.table))  # as hooks of EMA weights do
-
-
-def move(bias: PositionBias) -> None:
-    bias.to('meta').to_empty(device='cpu')
-    bias.table.data.normal_()
-
-
-def step(bias: PositionBias) -> None:
-    bias(SIZE).square().sum().backward()  # in eval mode, as in a frozen stage
-    torch.optim.SGD(bias.parameters(), lr=0.1).step()
-
-
-def train(bias: PositionBias) -> None:
-    bias.train()
-    step(bias)
-    bias.eval()
-
-
-@pytest.mark.parametrize('change', [load, load_by_assignment, average, move, step, train])
-def test_cached_biases_follow_the_table(used, change):
-    before = used._cached.biases.clone()
+@torch.no_grad()
+def test_a_fused_module_keeps_the_biases_of_the_last_size():
+    bias, plain = made_for(4, 4), made_for(4, 4)
+    plain.load_state_dict(bias.state_dict())
+    fused = fuse(bias)
+    for size, stride, dtype in (
+        ((5, 7), 1, torch.float32), ((5, 7), 2, torch.float32), ((7, 5), 2, torch.float32),
+        ((7, 5), 2, torch.float64),
+    ):  # fmt: skip
+        found = fused.to(dtype)(size, stride)
+        assert torch.equal(found, plain.to(dtype)(size, stride))
+        assert fused(size, stride) is found
+        assert plain(size, stride) is not plain(size, stride)
     with torch.enable_grad():
-        change(used)
-    with torch.no_grad():
-        found = used(SIZE)
-    assert torch.equal(found, expected(used))
-    assert not torch.equal(found, before)
-
-
-@pytest.mark.parametrize('dtype', [torch.float64, torch.bfloat16])
-def test_cached_biases_follow_the_dtype_of_the_table(used, dtype):
-    with torch.no_grad():
-        found = used.to(dtype)(SIZE)
-    assert found.dtype == dtype
-    assert torch.equal(found, expected(used))
-
-
-def test_cached_biases_are_not_used_for_another_size_stride_or_device(used):
-    with torch.no_grad():
-        assert torch.equal(used((7, 5)), expected(used, (7, 5)))
-        assert used(SIZE, 2).shape == (2, 3 * 4, 35)
-        assert torch.equal(used(SIZE), expected(used))
-        assert used.to('meta')(SIZE).is_meta
-
-
-@pytest.mark.parametrize('training', [False, True])
-def test_biases_with_a_gradient_are_never_cached(used, training):
-    used.train(training)
-    used(SIZE).sum().backward()
-    assert used.table.grad.abs().sum() > 0
-    assert used._cached is None
-
-
-def test_biases_cached_in_inference_mode_work_under_no_grad():
-    bias = made_for(4, 4).eval()
-    with torch.inference_mode():
-        first = bias(SIZE)
-    with torch.no_grad():
-        assert torch.equal(bias(SIZE) + 0, first)
-    bias(SIZE).sum().backward()
-
-
-def test_copies_and_checkpoints_have_no_cached_biases(used):
-    file = io.BytesIO()
-    torch.save(used, file)
-    sizes = [len(file.getvalue())]
-    used._cached, file = None, io.BytesIO()
-    torch.save(used, file)
-    assert sizes == [len(file.getvalue())]
-    with torch.no_grad():
-        used(SIZE)
-    assert copy.deepcopy(used)._cached is None
-    assert list(used.state_dict()) == ['table']
-
-
-def test_functional_call_with_other_weights_computes_its_own_biases(used):
-    with torch.no_grad():
-        for make in (torch.Tensor.clone, lambda t: torch.nn.Parameter(t.clone())):
-            table = make(torch.randn_like(used.table))
-            found = functional_call(used, {'table': table}, (SIZE,))
-            assert torch.equal(found, functional_call(made_for(4, 4), {'table': table}, (SIZE,)))
-        tables = torch.randn(3, *used.table.shape)
-        each = vmap(lambda table: functional_call(used, {'table': table}, (SIZE,)))(tables)
-        for table, found in zip(tables, each, strict=True):
-            assert torch.equal(found, functional_call(used, {'table': table}, (SIZE,)))
-        assert torch.equal(used(SIZE), expected(used))
-
-
-def test_biases_computed_inside_a_transform_work_outside(used):
-    used._cached = None
-    x = torch.randn(1)
-    with torch.no_grad():
-        jvp(lambda x: x * used(SIZE), (x,), (x,))
-        assert torch.equal(used(SIZE), expected(used))
-        assert used(SIZE).add(1).isfinite().all()
-
-
-@pytest.mark.filterwarnings('ignore::torch.jit.TracerWarning', 'ignore::DeprecationWarning')
-def test_graphs_contain_the_table_and_no_cached_biases(used):
-    def compiled(bias):
-        return torch.compile(bias, backend='eager', fullgraph=True)
-
-    class Sum(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.bias = used
-
-        def forward(self, x):
-            return x + self.bias(SIZE)
-
-    x = torch.zeros(1)
-    with torch.no_grad():
-        for make in (
-            compiled,
-            lambda module: torch.jit.trace(module, x),
-            lambda module: torch.export.export(module, (x,)).module(),
-        ):
-            used(SIZE)
-            module = Sum()
-            graph = make(module)
-            assert torch.equal(graph(x), expected(used))
-            for state in (graph.state_dict(), module.state_dict()):
-                for table in state.values():
-                    table.mul_(2)  # the same tensor, except in an exported graph
-            found = graph(x)
-            table = next(iter(graph.state_dict().values()))
-            assert torch.equal(found, functional_call(used, {'table': table}, (SIZE,)))
-    torch.compiler.reset()
+        assert fused((7, 5), 2).requires_grad
+    fused.table.mul_(2)  # as by a step of training
+    assert torch.equal(fused((7, 5), 2), 2 * found)
+    assert fused.to('meta')((7, 5), 2).is_meta
 
 
 @pytest.mark.parametrize('stride', [1, 2])

@@ -225,24 +225,20 @@ def test_random_tokens_differ_in_train_mode_alone_and_the_others_pass_unchanged(
     assert encoder.eval()(x).equal(encoder(x))
 
 
-@pytest.mark.parametrize(
-    ('options', 'factor'),
-    [
-        (dict(pixels=2), 1.19), (dict(pixels=1), 1.32), (dict(patches=0.5), 1.19),
-        (dict(patches=0.25), 1.32), (dict(patches=0.125), 1.40),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize('sampling', ['uniform', 'top'])
-def test_sampling_saves_the_flops_of_the_whole_block(options, factor, sampling):
+def test_sampling_saves_the_flops_of_the_whole_block():
     """Appendix E of MobileViTv2 prints 1.2 to 1.6 times fewer."""
     costs = []
-    for attention in ('separable', dict(type='sampled', **options, sampling=sampling)):
+    for attention in (
+        'separable', dict(type='sampled', pixels=2, sampling='top'), dict(type='sampled', pixels=1),
+        dict(type='sampled', patches=0.5), dict(type='sampled', patches=0.125),
+    ):  # fmt: skip
         with torch.device('meta'):
             backbone = MobileViTv2('100', attention=attention).eval()
             with FlopCounterMode(display=False) as counter:
                 backbone(torch.empty(1, 3, 256, 256))
         costs.append(counter.get_total_flops())
-    assert costs[0] / costs[1] == pytest.approx(factor, abs=0.007)
+    factors = [costs[0] / cost for cost in costs[1:]]
+    assert factors == pytest.approx([1.19, 1.32, 1.19, 1.40], abs=0.007)
 
 
 @torch.no_grad()
@@ -324,16 +320,6 @@ LAYERS = {
         CHANNELS, SampledSelfAttention(CHANNELS, pixels=2, patches=0.5, sampling='top')
     ),
 }
-
-
-@pytest.mark.parametrize('name', LAYERS)
-def test_gradients_reach_the_input_and_every_parameter(name):
-    layer = LAYERS[name]()
-    x = torch.randn(1, CHANNELS, 4, 6, requires_grad=True)
-    layer(x).square().sum().backward()
-    for tensor in (x, *layer.parameters()):
-        assert tensor.grad.isfinite().all()
-        assert tensor.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])

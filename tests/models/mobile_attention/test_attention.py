@@ -64,7 +64,8 @@ def naive(layer: MobileAttention, query, key, value) -> torch.Tensor:
 @pytest.mark.parametrize('normalizer', GOLDEN)
 def test_recorded_values_are_met(normalizer):
     x = golden_input()
-    out = MobileAttention(*SIZES, **PAIRS, normalizer=normalizer)(x, x, x)[0, :, 0].T
+    form = dict(type='default', normalizer=normalizer)
+    out = MobileAttention(*SIZES, **PAIRS, form=form)(x, x, x)[0, :, 0].T
     assert (out - torch.tensor(GOLDEN[normalizer]).double()).abs().max() < 6e-7  # six digits
 
 
@@ -79,23 +80,19 @@ def test_recorded_weights_are_met():
     assert (weights[0] - expected).abs().max() < 2e-6
 
 
-@pytest.mark.parametrize('competition', [True, False])
-@pytest.mark.parametrize('normalizer', ['token', 'head'])
-@pytest.mark.parametrize('kernel', ['sigmoid', 'cosine_sigmoid'])
-def test_attention_equals_its_equations(kernel, normalizer, competition):
-    layer = MobileAttention(*SIZES, kernel=kernel, normalizer=normalizer, competition=competition)
-    query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
-    value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
-    expected = naive(layer, query, key, value)
-    torch.testing.assert_close(layer(query, key, value), expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize('preset', ['default', 'code', 'paper'])
-@pytest.mark.parametrize('softmax_over', ['tokens', 'heads'])
-@pytest.mark.parametrize(('clip', 'factor'), [(True, False), (False, True), (None, None)])
-def test_every_form_equals_its_equations(preset, softmax_over, clip, factor):
-    options = dict(preset=preset, softmax_over=softmax_over, clip=clip, factor=factor)
-    layer = MobileAttention(*SIZES, **options)
+@pytest.mark.parametrize('name', ['default', 'code', 'paper'])
+@pytest.mark.parametrize(
+    ('changed', 'competition'),
+    [
+        ({}, True),
+        ({}, False),
+        (dict(softmax_over='heads', clip=True, factor=False), True),
+        (dict(softmax_over='heads', clip=False, factor=True), True),
+        (dict(kernel='cosine_sigmoid', normalizer='head'), True),
+    ],
+)
+def test_every_form_equals_its_equations(name, changed, competition):
+    layer = MobileAttention(*SIZES, form=dict(type=name, **changed), competition=competition)
     query, key = torch.randn(2, 2, 12, 5, 3, dtype=torch.float64)
     value = torch.randn(2, 24, 5, 3, dtype=torch.float64)
     expected = naive(layer, query, key, value)
@@ -130,16 +127,16 @@ def printed(query, key, value, heads: int) -> torch.Tensor:
     return out.reshape(value.shape)
 
 
-def test_the_preset_of_the_paper_is_what_it_prints():
+def test_the_form_of_the_paper_is_what_it_prints():
     query, key = torch.randn(2, 12, 4, 3, dtype=torch.float64)
     value = torch.randn(24, 4, 3, dtype=torch.float64)
-    out = MobileAttention(*SIZES, preset='paper')(query[None], key[None], value[None])[0]
+    out = MobileAttention(*SIZES, form='paper')(query[None], key[None], value[None])[0]
     torch.testing.assert_close(out, printed(query, key, value, 3), rtol=1e-10, atol=1e-13)
 
 
 def test_flows_sum_to_the_number_of_heads_and_one_head_has_no_competition():
     for heads in (1, 5):
-        layer = MobileAttention(*SIZES, preset='paper')
+        layer = MobileAttention(*SIZES, form='paper')
         query, key = torch.randn(2, 2, heads, 4, 7, dtype=torch.float64).sigmoid()
         received, given = layer.competed_flows(query, key)
         for flows in (received, given):
@@ -151,7 +148,7 @@ def test_without_factor_the_printed_output_shrinks_with_what_the_softmax_is_over
     value = torch.ones(1, 8, 8, 8, dtype=torch.float64)
     for axis, number in (('tokens', 64), ('heads', 2)):
         literal, scaled = (
-            MobileAttention(*SIZES, preset='paper', softmax_over=axis, factor=factor)(
+            MobileAttention(*SIZES, form=dict(type='paper', softmax_over=axis, factor=factor))(
                 query, key, value
             )
             for factor in (False, True)
@@ -160,7 +157,7 @@ def test_without_factor_the_printed_output_shrinks_with_what_the_softmax_is_over
 
 
 def test_features_of_the_printed_kernel_are_bounded_and_ignore_the_length():
-    layer = MobileAttention(*SIZES, kernel='cosine_sigmoid')
+    layer = MobileAttention(*SIZES, form='paper')
     x = torch.randn(1, 3, 4, 50) * 100
     features = layer.phi(x)
     low, high = torch.tensor([-1.0, 1.0]).sigmoid()
@@ -202,12 +199,22 @@ def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
 @pytest.mark.parametrize(
     ('options', 'named'),
     [
-        (dict(kernel='relu'), r"'relu'; choose one of \('sigmoid', 'cosine_sigmoid'\)"),
-        (dict(normalizer='row'), r"'row'; choose one of \('token', 'head'\)"),
+        (
+            dict(form=dict(type='code', kernel='relu')),
+            r"'relu'; choose one of \('sigmoid', 'cosine_sigmoid'\)",
+        ),
+        (
+            dict(form=dict(type='code', normalizer='row')),
+            r"'row'; choose one of \('token', 'head'\)",
+        ),
         (dict(head_channels=0), '0; it must be at least 1'),
-        (dict(preset='file'), r"preset is 'file'; choose one of \('default', 'code', 'paper'\)"),
-        (dict(softmax_over='channels'), r"'channels'; choose one of \('tokens', 'heads'\)"),
-        (dict(epsilon=-1), 'epsilon is -1; it must be at least 0'),
+        (dict(form='file'), "form is 'file'; choose one of 'default', 'code', 'paper'"),
+        (dict(form=dict(type='code', decay=1)), 'change only'),
+        (
+            dict(form=dict(type='code', softmax_over='channels')),
+            r"'channels'; choose one of \('tokens', 'heads'\)",
+        ),
+        (dict(form=dict(type='code', epsilon=-1)), 'epsilon is -1; it must be at least 0'),
     ],
 )
 def test_bad_arguments_are_named(options, named):

@@ -264,13 +264,13 @@ def test_mixers_of_other_papers_have_as_many_heads_as_what_they_replace():
     assert make('flow', 384, 384, 6, head_channels=8).head_channels == 8
 
 
-@pytest.mark.parametrize('head_channels', [1, 2, 64])
 @pytest.mark.parametrize('name', [name for name in MIXERS if name != 'hydra'])
-def test_any_head_dimension_works(name, head_channels):
-    layer = make(name, 64, 128, 1, head_channels=head_channels)
-    out = layer(*torch.randn(2, 1, 64, 4, 5), torch.randn(1, 128, 4, 5))
-    assert out.shape == (1, 128, 4, 5)
-    assert out.isfinite().all()
+def test_any_head_dimension_works(name):
+    for head_channels in (1, 2, 64):
+        layer = make(name, 64, 128, 1, head_channels=head_channels)
+        out = layer(*torch.randn(2, 1, 64, 4, 5), torch.randn(1, 128, 4, 5))
+        assert out.shape == (1, 128, 4, 5)
+        assert out.isfinite().all()
 
 
 @pytest.mark.parametrize('name', MIXERS)

@@ -1,21 +1,9 @@
-"""PVTv2: sizes, initial values, both attentions, and parity with timm on the same weights."""
+"""PVTv2: sizes, initial values, both attentions."""
 
 import pytest
 import torch
 
-from mmeffvit.models import PVTv2, PVTv2MobiAtt
-from tests.models.parity import assert_same_gradients, assert_same_maps, randomized
-from tests.variants import sampled
-
-
-@pytest.mark.parametrize('arch', sampled(['b0', 'b2', 'b5'], ['b0', 'b2']))
-def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    sizes = ((64, 96), (97, 161)) if arch != 'b0' else ((224, 224), (97, 161))
-    assert_same_maps(PVTv2(arch), randomized(timm.create_model(f'pvt_v2_{arch}')), tmp_path, sizes)
-
-
-def test_gradients_equal_those_of_timm(timm, tmp_path):
-    assert_same_gradients(PVTv2('b0'), randomized(timm.create_model('pvt_v2_b0')), tmp_path)
+from mmeffvit.models import PVTv2
 
 
 def test_convolutions_start_as_those_of_the_authors():
@@ -26,16 +14,6 @@ def test_convolutions_start_as_those_of_the_authors():
     depthwise = backbone.stages[3].blocks[0].feed_forward.depthwise
     assert float(depthwise.weight.std()) == pytest.approx((2 / 9) ** 0.5, rel=0.05)
     assert not backbone.stem.conv.bias.any()
-
-
-@pytest.mark.parametrize(('arch', 'millions'), [('b0', 3.461), ('b2', 21.062), ('b3', 36.01)])
-def test_mobile_attention_drops_spatial_reductions(arch, millions):
-    """With the classifier's 1000 classes, as published: 3.5, 21.1 and (other) 39.0 M."""
-    with torch.device('meta'):
-        backbone = PVTv2MobiAtt(arch)
-    classifier = 1000 * (backbone.channels[-1] + 1)
-    total = sum(parameter.numel() for parameter in backbone.parameters()) + classifier
-    assert total / 1e6 == pytest.approx(millions, abs=0.0051)
 
 
 def test_weights_of_the_plain_form_fit_mobile_attention(tmp_path, log):

@@ -1,4 +1,4 @@
-"""SHViT: sizes, initial values, and parity with timm on the same weights."""
+"""SHViT: sizes, initial values."""
 
 from functools import partial
 
@@ -10,16 +10,6 @@ from mmeffvit.models import SHViT
 from mmeffvit.models.shvit.ablations import FullMultiHeadAttention, PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from mmeffvit.models.shvit.backbone import VARIANTS, Downsample, SHViTBlock, with_ratio
-from tests.models.parity import assert_same_gradients, assert_same_maps, randomized
-
-
-@pytest.mark.parametrize('arch', VARIANTS)
-def test_maps_equal_those_of_timm(timm, tmp_path, arch):
-    assert_same_maps(SHViT(arch), randomized(timm.create_model(f'shvit_{arch}')), tmp_path)
-
-
-def test_gradients_equal_those_of_timm(timm, tmp_path):
-    assert_same_gradients(SHViT('s1'), randomized(timm.create_model('shvit_s1')), tmp_path)
 
 
 def test_blocks_start_as_the_identity_and_downsampling_does_not():

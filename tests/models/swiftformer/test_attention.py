@@ -58,8 +58,8 @@ def test_attention_with_keys_and_values_equals_its_equation(size):
 
 @torch.no_grad()
 @pytest.mark.parametrize('size', [(1, 1), (5, 7)])
-def test_the_preset_of_the_paper_is_equations_4_to_6(size):
-    layer = EfficientAdditiveAttention(12, preset='paper').double()
+def test_the_form_of_the_paper_is_equations_4_to_6(size):
+    layer = EfficientAdditiveAttention(12, form='paper').double()
     assert not any(key.startswith('out') for key in layer.state_dict())
     x = torch.randn(2, 12, *size, dtype=torch.float64)
     for image, found in zip(x, layer(x), strict=True):
@@ -74,9 +74,9 @@ def test_the_preset_of_the_paper_is_equations_4_to_6(size):
         torch.testing.assert_close(read.flatten(), alpha)
 
 
-def test_an_unknown_preset_is_named():
-    with pytest.raises(ValueError, match="preset is 'default'; choose one of"):
-        EfficientAdditiveAttention(12, preset='default')
+def test_an_unknown_form_is_named():
+    with pytest.raises(ValueError, match="form is 'default'; choose one of"):
+        EfficientAdditiveAttention(12, form='default')
 
 
 def test_a_zero_vector_gives_no_nan_in_half_precision():

@@ -13,7 +13,6 @@ from mmeffvit.train.distillation import (
     CrossHead,
     FeatureImitation,
     PixelDivergence,
-    SoftLabels,
     common_classes,
 )
 from mmeffvit.train.distillation.losses import moments_of, normalized
@@ -119,30 +118,6 @@ def test_crossed_predictions_are_compared_as_in_their_equation():
             total += abs(sigmoid(x) - t) * entropy(x, t)
     found = CrossHead(box_weight=2.0)(logits, boxes, teacher, others)
     assert float(found) == pytest.approx(total / count, rel=1e-6)
-
-
-def test_soft_labels_weigh_what_is_known_and_leave_out_what_is_not():
-    logits, _ = two(5, 2)
-    scores = torch.tensor(
-        [[0.9, 0.1], [0.6, 0.5], [0.3, 0.2], [0.05, 0.04], [0.8, 0.0]], dtype=torch.float64
-    )
-    boxes, others = some_boxes(5), some_boxes(5)
-    total = count = 0.0
-    for i, row in enumerate(scores.tolist()):
-        best = max(row)
-        is_sure = best >= 0.5
-        if 0.1 <= best < 0.5:
-            continue
-        targets = row if is_sure else [0.0, 0.0]
-        total += sum(entropy(x, y) for x, y in zip(logits[i].tolist(), targets, strict=True))
-        if is_sure:
-            count += best
-            total += best * (1 - giou(boxes[i].tolist(), others[i].tolist()))
-    found = SoftLabels(low=0.1, high=0.5)(logits, boxes, scores, others)
-    assert float(found) == pytest.approx(total / count, rel=1e-6)
-    for low, high in ((0.6, 0.5), (-0.1, 0.5), (0.1, 1.1)):
-        with pytest.raises(ValueError, match='0 <= low <= high <= 1'):
-            SoftLabels(low, high)
 
 
 @pytest.mark.parametrize('masked', [False, True])

@@ -62,6 +62,8 @@ test_dataloader = dict(
 )
 test_evaluator = dict(type='IoUMetric', iou_metrics=['mIoU'])
 test_cfg = dict(type='TestLoop')
+val_dataloader, val_evaluator = test_dataloader, test_evaluator
+val_cfg = dict(type='ValLoop')
 train_cfg = dict(type='IterBasedTrainLoop', max_iters=6, val_interval=100)
 optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.05, momentum=0.9))
 default_hooks = dict(
@@ -123,14 +125,16 @@ def run_in_two_processes(config: Path, folder: Path, *options: str) -> Completed
         '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
         ROOT / 'tools' / 'train.py', config, '--work-dir', folder, '--seed', '0',
         '--launcher', 'pytorch', '--cfg-options', 'train_dataloader.batch_size=2', *options,
-        env={**environment(folder), 'OMP_NUM_THREADS': '1'}, timeout=120,
+        cwd=folder, env={**environment(folder), 'OMP_NUM_THREADS': '1'}, timeout=120,
     )  # fmt: skip
 
 
 @pytest.mark.slow
 def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_process, tmp_path):
-    run = run_in_two_processes(config, tmp_path)
+    run = run_in_two_processes(config, tmp_path, 'train_cfg.val_interval=6')
     assert run.returncode == 0, run.stdout
+    assert 'mIoU' in run.stdout
+    assert not list(tmp_path.glob('.dist_test'))  # of mmengine, in the current folder
     one, two = losses(one_process), losses(tmp_path)
     assert len(list(tmp_path.glob('rank*.txt'))) == 2
     assert len(one) == len(two) == 6

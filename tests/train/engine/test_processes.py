@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.device import utils as mmengine_device
 
 from mmeffvit.cli.arguments import add_cfg_options
 from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
-from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.options import RunOptions, use_device
 from mmeffvit.train.engine.processes import (
     arguments_of,
     check_count,
@@ -59,6 +60,7 @@ def test_options_arrive_as_they_were():
     assert 'folder=literal:' in ' '.join(texts)
     assert 'c=[1,2.5,x]' in texts  # as people write it
     assert '--allow-non-finite' not in texts
+    assert arguments_of(RunOptions(device='cpu'))[-2:] == ['--device', 'cpu']
     with allow_non_finite():
         assert '--allow-non-finite' in arguments_of(RunOptions())
 
@@ -91,13 +93,16 @@ def test_a_failure_is_one_error_and_signals_are_handled_as_before(tmp_path, capf
         train_in_processes(0, 'nothing.py', RunOptions())
 
 
-def test_more_processes_than_gpus_are_rejected_unless_gpus_are_hidden(monkeypatch):
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
-    with pytest.raises(UserError, match='--nproc-per-node is 2, but there is 1 GPU: give'):
-        check_count(2, {})
-    check_count(1, {})
-    check_count(2, {'CUDA_VISIBLE_DEVICES': ''})
+def test_more_processes_than_gpus_are_rejected_unless_the_cpu_trains(monkeypatch):
+    monkeypatch.setattr(mmengine_device, 'DEVICE', 'cuda')
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 2)
+    with pytest.raises(UserError, match='is 3, but there are 2 GPUs: give at most 2'):
+        check_count(3)
+    with pytest.raises(UserError, match='is 2, but there is 1 GPU: give at most 1'):
+        check_count(2, 'cuda:1')
+    check_count(2)
+    use_device('cpu')
+    check_count(3, 'cpu')
 
 
 def running() -> Iterator[str]:

@@ -109,20 +109,6 @@ def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted,
 
 
 @pytest.mark.slow
-@pytest.mark.variant
-def test_auto_resume_passes_over_a_truncated_checkpoint(config, shapes, uninterrupted, tmp_path):
-    for name in ('epoch_2.pth', 'epoch_3.pth'):
-        content = (uninterrupted / name).read_bytes()
-        (tmp_path / name).write_bytes(content[: len(content) // 2] if '3' in name else content)
-    run = train(config, tmp_path, shapes, '--resume', '--verbose')
-    assert run.returncode == 0, run.stdout
-    assert 'epoch_3.pth is truncated or damaged' in run.stdout
-    assert 'Load checkpoint from' in run.stdout
-    assert f'{tmp_path}/epoch_2.pth' in run.stdout
-    assert read_content(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
-
-
-@pytest.mark.slow
 def test_old_checkpoints_go_and_no_partial_file_stays(uninterrupted):
     assert sorted(p.name for p in uninterrupted.glob('*.pth*')) == ['epoch_2.pth', 'epoch_3.pth']
 
@@ -214,26 +200,19 @@ def change_all(content: dict, kind: torch.dtype) -> None:
 
 MISFITS = {
     'half': (lambda content: change_all(content, torch.half), 'float16 in the file, torch.float32'),
-    'double': (lambda content: change_all(content, torch.double), 'float64 in the file'),
-    'negative iteration': (
-        lambda content: content['meta'].update(iter=-5), 'meta.iter is -5; it must be an integer'),
     'huge iteration': (
         lambda content: content['meta'].update(iter=10**9),
         'meta.iter is 1000000000, and the config trains to 9'),
     'text epoch': (
         lambda content: content['meta'].update(epoch='2'), "meta.epoch is '2'; it must be an int"),
-    'seed': (lambda content: content['meta'].update(seed='x'), "meta.seed is 'x'; it must be"),
     'classes': (
         lambda content: content['meta'].update(dataset_meta=dict(classes=[1])),
         r'meta.dataset_meta.classes is \[1\]; it must be a list of names'),
-    'meta': (lambda content: content.update(meta=5), 'meta is 5; it must be a dict'),
     'hub': (lambda content: content['message_hub'].pop('log_scalars'), 'lacks message_hub.log_sc'),
     'shape': (lambda content: change_weight(content, lambda w: w[:1]), 'of another shape'),
-    'integers': (lambda content: change_weight(content, torch.Tensor.int), 'torch.int32'),
     'not finite': (lambda content: change_weight(content, lambda w: w / 0), 'NaN or infinite'),
     'keys': (rename_weight, r'not in the model \(1\): other'),
     'no optimizer': (lambda content: without(content, 'optimizer'), 'it lacks optimizer'),
-    'no epoch': (lambda content: content['meta'].pop('epoch'), 'it lacks meta.epoch'),
     'another optimizer': (
         lambda content: content['optimizer']['param_groups'][0].pop('betas'), 'its optimizer has'),
     'fewer parameters': (
@@ -255,18 +234,6 @@ def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, name):
     error = run.stdout[run.stdout.rindex('error: ') :]
     assert re.search(words, error), error
     assert 'Traceback' not in run.stdout
-
-
-@pytest.mark.slow
-def test_the_config_inside_a_checkpoint_is_not_run(config, shapes, uninterrupted, tmp_path):
-    content = read_content(uninterrupted / 'epoch_2.pth')
-    trace = tmp_path / 'trace'
-    content['meta']['config'] = f'__import__("pathlib").Path({str(trace)!r}).touch()'
-    torch.save(content, tmp_path / 'epoch_2.pth')
-    run = train_here(config, tmp_path, shapes, '--resume')
-    assert run.returncode == 0, run.stdout
-    assert 'the config inside, meta.config, is left out' in run.stdout
-    assert not trace.exists()
 
 
 def test_numbers_decide_which_checkpoint_is_newest(tmp_path):

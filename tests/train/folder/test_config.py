@@ -236,7 +236,7 @@ def test_classes_that_are_not_learned_are_named_with_what_to_do(tmp_path):
     line, *_ = advice(maps, {'mIoU': 26.7}, unlearned=['sign', 'fence'])
     assert line.startswith('WARNING: IoU is 0 for sign, fence: train longer, with --epochs 12, or')
     line, *_ = advice(boxes, {'box AP': 26.7}, unlearned=['sign'])
-    assert line.endswith('12, or --balance, or add images of it')
+    assert line.endswith('12, or --class-balanced, or add images of it')
     (scratch,) = advice(maps, {'mIoU': 26.7})
     assert scratch.startswith('WARNING: trained from random weights')
 
@@ -293,10 +293,8 @@ def test_processes_share_a_batch_equally():
     [
         (dict(image_size=100), '--image-size is 100; give a multiple of 32'),
         (dict(image_size=32), 'from 64 to 8192'),
-        (dict(image_size=1_000_000), '--image-size is 1000000; give a multiple of 32'),
         (dict(batch=0), '--batch is 0; give 1 or more'),
         (dict(processes=0), '--nproc-per-node is 0; give 1 or more'),
-        (dict(epochs=0), '--epochs is 0'),
         (dict(patience=-1), '--patience is -1; give 0 or more'),
         (dict(freeze=-1), '--freeze is -1'),
     ],

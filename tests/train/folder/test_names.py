@@ -28,6 +28,7 @@ from tests.data.sets import (
     write_voc,
     write_yolo,
 )
+from tests.variants import sampled
 
 RUNS = '{{$X:"(\\\',open("PWNED","w"))#|Z}}'  # leaves its string as mmengine substitutes it
 LEAKS = '{{$MMEFFVIT_SECRET:x}}'
@@ -79,9 +80,7 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    'folder', ['plain', RUNS.replace('/', ''), LEAKS, '"""\nopen("PWNED","w")']
-)
+@pytest.mark.parametrize('folder', sampled([RUNS, LEAKS, '"""\nopen("PWNED","w")'], [RUNS]))
 @pytest.mark.parametrize('kind', FORMATS)
 def test_hostile_names_stay_names_in_every_format(kind, folder, here):
     model, write, rename = FORMATS[kind]

@@ -1,5 +1,6 @@
 """One command: from a folder in YOLO form to a config, a checkpoint, pictures and an ONNX file."""
 
+import json
 import re
 import shlex
 
@@ -15,6 +16,7 @@ from mmeffvit.data.shapes import ShapesSpec
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder import fit_batch
+from mmeffvit.train.folder.options import FinetuneOptions
 from tests.conftest import run_command_here, run_python
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 from tests.variants import sampled
@@ -163,19 +165,45 @@ def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path, mo
     else:
         write_yolo(root, 6, 3, spec=SPEC, line=polygon_line)
     model = () if kind == 'maps' else ('--model', 'segformer_swiftformer_xs_ade20k')
-    files = ('--export', 'none') if kind == 'maps' else ('--export', '.onnx', '--int8')
     run = run_command_here(
-        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64, *files,
+        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64,
+        '--export', 'none',
     )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'segformer_swiftformer_xs_ade20k on parts' in run.stdout
     assert re.search(r'\n  mIoU +[\d.]+ % on the val split\n', run.stdout)
     assert 'not made' not in run.stdout
-    assert (tmp_path / 'work/result/int8.onnx').is_file() == ('--int8' in files)
-    assert ('; validation metric ' in run.stdout) == ('--int8' in files)
-    if '--int8' in files:  # what is done before is shown before
-        assert run.stdout.index('model.onnx\n') < run.stdout.index('  quantizing ')
     assert '| background |' in (tmp_path / 'work/result/per_class.md').read_text()
+
+
+@pytest.mark.slow
+def test_an_int8_step_that_fails_leaves_the_float_file_the_summary_and_one_line(tmp_path, log):
+    root, work_dir = tmp_path / 'parts', tmp_path / 'work'
+    write_maps(root)
+    files = ('--export', '.onnx', '--int8')
+    run = run_command_here('train', root, '--work-dir', work_dir, *FAST, '--image-size', 64, *files)
+    assert run.returncode == 0, run.stdout
+    assert '; validation metric ' in run.stdout
+    assert 'not made' not in run.stdout
+    # what is done before is shown before
+    assert run.stdout.index('model.onnx\n') < run.stdout.index('  quantizing ')
+    result = work_dir / 'result'
+    for name in ('model.onnx', 'int8.onnx'):
+        (result / name).unlink()
+    (config,) = work_dir.glob('*.py')
+    options = FinetuneOptions(work_dir, export=['.onnx'], int8=True)
+    (name, _), *_ = json.loads((work_dir / 'index/train.json').read_text())
+    lost = root / 'images' / name
+    lost.write_bytes(b'')  # the end of the same run, without an image to calibrate on
+    log.clear()
+    metrics = finish.finish(config, options, None)
+    (line,) = [line for line in log.text.splitlines() if 'not made: ' in line]
+    assert '  int8 ' in line
+    assert str(lost) in line
+    assert not (result / 'int8.onnx').exists()
+    assert (result / 'model.onnx').is_file()
+    assert f'{metrics["mIoU"]:.1f} %' in log.text
+    assert 'to predict on images' in log.text[log.text.index(line) :]
 
 
 @pytest.mark.slow
@@ -213,7 +241,6 @@ def test_instance_masks_are_trained_on_polygons(tmp_path):
         (('data', '--launcher', 'pytorch'), '--launcher does nothing: --nproc-per-node N starts'),
         (('data', '--batch', 'large'), "'large' is neither a number nor auto"),
         (('data', '--amp'), '--amp needs an accelerator'),
-        (('data', '--compile'), '--compile needs an accelerator'),
         (('data', '--batch', 3, '--nproc-per-node', 2), 'cannot share a batch of 3 equally'),
         (('data', '--freeze', 2, '--weights', 'none'), '--freeze needs pretrained weights'),
         (('data', '--export', '.engine'), 'model.engine'),

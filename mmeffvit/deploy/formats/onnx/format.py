@@ -21,7 +21,6 @@ class Onnx(Format):
     packages = ('onnx', 'onnxscript', 'onnxruntime')
     int8_source = '.onnx'
     int8_packages = ('onnx', 'onnxruntime')
-    times_layers = True
     runs_on_gpu = True
 
     def write(self, export: Export, path: Path) -> str:

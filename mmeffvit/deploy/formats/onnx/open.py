@@ -9,7 +9,7 @@ from mmeffvit.utils.onnx import open_session, run_session
 
 def open_onnx(model: str | os.PathLike | bytes, threads: int = 0, device: str = 'cpu') -> Session:
     """Load an ONNX file, or its bytes, with ONNX Runtime."""
-    session = open_session(model, threads, device=device)
+    session = open_session(model, threads, device)
     inputs = session.get_inputs()
     shape = tuple(inputs[0].shape) if [each.type for each in inputs] == ['tensor(float)'] else ()
     return Session(

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.int8.sensitivity import IMAGES, exclusions, last_layers, mean_noise, measure
+from mmeffvit.deploy.int8.sensitivity import IMAGES, exclusions, mean_noise, measure
 from mmeffvit.deploy.int8.trials import Attempt
 from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
@@ -23,6 +23,7 @@ PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
 FUSED = ('Relu', 'Clip')  # fused into the preceding convolution
 SILU = ('Sigmoid', 'Mul')
+SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')  # objects
 
 
 class OnnxQuantizer:
@@ -199,15 +200,29 @@ def is_silu(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def last_values(model: Any) -> list[str]:
-    """Tensors at the end of the network: outputs that are maps, else outputs of the last layers."""
+    """Tensors at the end of the network: outputs that are maps, else outputs of the last layers.
+
+    Noise is measured there. After a selection of objects, a reordering would look like noise.
+    """
     weighted = {node.name for node in weighted_nodes(model)}
-    ends, selected = last_layers(
-        (node.output, node.input, node.op_type, node.name in weighted) for node in model.graph.node
-    )
+    selected: set[str] = set()  # tensors after a selection
+    nearest: dict[str, set[str]] = {}  # by tensor, the last layers that it depends on
+    ends: dict[str, None] = {}
+    for node in model.graph.node:
+        if node.op_type in SELECTING or selected.intersection(node.input):
+            selected.update(node.output)
+            continue
+        sources = set().union(*(nearest.get(name, set()) for name in node.input))
+        if node.name in weighted:
+            for name in sources:
+                ends.pop(name, None)
+            ends[node.output[0]] = None
+            sources = {node.output[0]}
+        nearest.update(dict.fromkeys(node.output, sources))
     maps = [
         output.name
         for output in model.graph.output
         if output.name not in selected
         and output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
     ]
-    return maps or ends
+    return maps or list(ends)

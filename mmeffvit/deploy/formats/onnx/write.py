@@ -39,12 +39,23 @@ class ExportOptions:
     Args:
         shape: Height and width of the images in pixels; None for dynamic sizes.
         batch: Batch size; None for a dynamic one.
-        opset: ONNX opset version.
+        opset: ONNX opset version, 18 to 23.
+
+    Raises:
+        UserError: If a value is invalid.
     """
 
     shape: tuple[int, int] | None = None
     batch: int | None = None
     opset: int = OPSET
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and min(self.shape) < 32:
+            raise UserError(f'--shape is {self.shape}; sides must be at least 32 pixels')
+        if self.batch is not None and self.batch < 1:
+            raise UserError(f'--batch is {self.batch}; it must be at least 1')
+        if not 18 <= self.opset <= 23:
+            raise UserError(f'--opset is {self.opset}; choose 18 to 23')
 
     @property
     def dynamic_axes(self) -> dict[int, str]:

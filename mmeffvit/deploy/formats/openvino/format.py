@@ -24,7 +24,6 @@ class OpenVino(Format):
     half_setting = "compile it with {'INFERENCE_PRECISION_HINT': 'f16'}"
     int8_source = '.onnx'
     int8_packages = ('openvino', 'nncf')
-    times_layers = True
 
     def write(self, export: Export, path: Path) -> str:
         from mmeffvit.deploy.formats.onnx.write import export_graph

@@ -25,27 +25,19 @@ def core() -> Any:
     return require('openvino', 'Running OpenVINO').Core()
 
 
-def compile_openvino(
-    model: Any, threads: int = 0, *, half: bool = False, timed: bool = False
-) -> Any:
-    """Compile an ``openvino.Model``, or its file, for the CPU.
+def open_openvino(model: Any, threads: int = 0, *, half: bool = False) -> Session:
+    """Compile an ``openvino.Model`` for the CPU.
 
     Args:
         model: The model.
         threads: Number of threads; 0 for OpenVINO's default.
         half: Compute in float16 if the CPU can, otherwise in float32.
-        timed: Measure the time of every layer.
     """
     # without a hint, CPUs with bfloat16 support would use it
-    settings = {'INFERENCE_PRECISION_HINT': 'f16' if half else 'f32', 'PERF_COUNT': timed}
+    settings: dict[str, Any] = {'INFERENCE_PRECISION_HINT': 'f16' if half else 'f32'}
     if threads:
         settings |= {'INFERENCE_NUM_THREADS': threads, 'NUM_STREAMS': 1}
-    return core().compile_model(model, 'CPU', settings)
-
-
-def open_openvino(model: Any, threads: int = 0, *, half: bool = False) -> Session:
-    """Compile an ``openvino.Model``; ``half`` computes in float16 if the CPU can."""
-    compiled = compile_openvino(model, threads, half=half)
+    compiled = core().compile_model(model, 'CPU', settings)
     shapes = [
         tuple(side.get_length() if side.is_static else None for side in each.partial_shape)
         for each in compiled.inputs

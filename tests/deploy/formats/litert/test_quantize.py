@@ -2,7 +2,6 @@
 
 import json
 
-import cv2
 import numpy as np
 import pytest
 import torch
@@ -29,14 +28,9 @@ def float_file(tmp_path_factory):
     return out
 
 
-def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, tmp_path):
-    generator = np.random.default_rng(0)
-    for index in range(6):
-        coarse = generator.integers(0, 256, (6, 8, 3), dtype=np.uint8)
-        picture = cv2.resize(coarse, (96, 64), interpolation=cv2.INTER_CUBIC)
-        cv2.imwrite(str(tmp_path / f'{index}.png'), picture)
-    out = tmp_path / 'out' / 'int8.tflite'
-    report = quantize(float_file, tmp_path, out, allow_slower=True)
+def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, folder, tmp_path):
+    out = tmp_path / 'int8.tflite'
+    report = quantize(float_file, folder, out, allow_slower=True)
     metadata = open_litert(out).metadata
     assert metadata['note'] == 'kept'
     said = json.loads(metadata[NOTE])
@@ -48,12 +42,12 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, 
     assert set(count_operators(out).operators) >= {'QUANTIZE', 'DEQUANTIZE'}
     assert open_litert(out).run(tiny.images().numpy())['stride_8'].dtype == np.float32
     with pytest.raises(UserError, match=r'no node to quantize is called conv'):
-        quantize(float_file, tmp_path, out, exclude=['conv'])
+        quantize(float_file, folder, out, exclude=['conv'])
     name = LiteRTQuantizer(float_file, ()).nodes[0]
     with pytest.raises(UserError, match='quantized as a whole'):
-        quantize(float_file, tmp_path, out, exclude=[name])
+        quantize(float_file, folder, out, exclude=[name])
     with pytest.raises(UserError, match=r'must end in \.tflite'):
-        quantize(float_file, tmp_path, tmp_path / 'int8.onnx')
+        quantize(float_file, folder, tmp_path / 'int8.onnx')
 
 
 def int8_operators(content: bytes) -> list[str]:

@@ -181,23 +181,17 @@ def test_every_registered_transform_is_known_or_rejected(host):
 def test_metadata_without_a_transform_of_the_pipeline_are_found_at_the_export(
     tmp_path: Path, monkeypatch
 ):
-    import torch
-
     from mmeffvit.deploy.export import ToolOptions, export_model
     from mmeffvit.deploy.graphs import metadata
+    from mmeffvit.inference.predictor import Predictor
     from tests.deploy import models
 
-    name = 'retinanet_swiftformer_l1'
-    config = models.config_of(name)
-    config.test_dataloader.dataset.metainfo = dict(classes=models.CLASSES)
-    config.dump(tmp_path / 'tiny.py')
-    meta = dict(dataset_meta=dict(classes=models.CLASSES))
-    torch.save(dict(state_dict=models.tiny(name).state_dict(), meta=meta), tmp_path / 'tiny.pth')
     cv2.imwrite(str(tmp_path / 'noise.png'), np.zeros((72, 96, 3), np.uint8))
     options = ToolOptions((64, 96), 1, image=tmp_path / 'noise.png', backbone_only=True)
-    export = partial(export_model, str(tmp_path / 'tiny.py'), str(tmp_path / 'tiny.pth'))
-    settings = metadata.resize_of(config)
+    files = models.save_run('retinanet_swiftformer_l1', tmp_path)
+    predictor = Predictor(*files, device='cpu')
+    settings = metadata.resize_of(predictor.config)
     monkeypatch.setattr(metadata, 'resize_of', lambda config: {**settings, 'scale': [64, 64]})
     with pytest.raises(UserError, match=r'disagrees.*an input of 48 x 64 instead of 800 x 1067 pi'):
-        export(tmp_path / 'model.onnx', options)
+        export_model(predictor, tmp_path / 'model.onnx', options)
     assert not (tmp_path / 'model.onnx').exists()

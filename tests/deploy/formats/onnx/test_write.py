@@ -26,7 +26,6 @@ from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.errors import UserError
 from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention, TalkingHeadsAttention
-from mmeffvit.models.mobilevitv2.backbone import MobileViTv2Block
 from mmeffvit.registry import MODELS
 from tests.deploy import models, tiny
 from tests.models.parity import randomized
@@ -120,14 +119,6 @@ def test_a_file_has_standard_operators_and_describes_itself():
     assert '/work/' not in str(model.graph)  # nor the path it was written from
 
 
-def test_an_empty_entry_has_no_score_label_or_box():
-    found = open_onnx(models.file_for_any_size(DETECTOR)).run(np.zeros((1, 3, 64, 64), np.float32))
-    empty = found['scores'] == 0
-    assert (found['labels'][empty] == -1).all()
-    assert (found['boxes'][empty] == 0).all()
-    assert (found['labels'][~empty] >= 0).all()
-
-
 @pytest.mark.parametrize('family', sampled(sorted(FAMILIES), ('DeiT', 'EfficientFormerV2')))
 def test_a_backbone_gives_its_maps_named_after_their_strides(family, tmp_path):
     torch.manual_seed(0)
@@ -172,23 +163,13 @@ def test_a_backbone_with_a_fixed_size_has_no_superfluous_steps(family, tmp_path)
 
 
 @pytest.mark.parametrize('size', [(4, 6), (7, 5)])
-@pytest.mark.parametrize(
-    'layer',
-    [
-        LocalGlobalAttention(12, 16, 32, TalkingHeadsAttention(4, (4, 3)), stride=2),
-        MobileViTv2Block(12, 16, 1, restore_size=True),
-    ],
-    ids=lambda layer: type(layer).__name__,
-)
-def test_a_module_rewritten_for_export_gives_the_same_output(layer, size):
+def test_attention_in_a_graph_gives_the_same_output_with_the_same_names(size):
+    layer = LocalGlobalAttention(12, 16, 32, TalkingHeadsAttention(4, (4, 3)), stride=2)
     layer = fuse(randomized(layer.double()))
     x = torch.randn(2, 12, *size, dtype=torch.float64)
     form = any_size(copy.deepcopy(layer))
-    assert type(form) is not type(layer)
-    torch.testing.assert_close(form(x), layer(x), rtol=1e-9, atol=1e-12)
-    for parameter in form.parameters():
-        torch.nn.init.zeros_(parameter)
-    assert form(torch.zeros_like(x)).isfinite().all()
+    assert torch.equal(form(x), layer(x))
+    assert list(form.state_dict()) == list(layer.state_dict())
 
 
 @pytest.mark.parametrize('factors', [True, False])

@@ -12,9 +12,9 @@ from tests.deploy import tiny
 
 OPEN_CLOSE_SIGNAL = """
 import signal, subprocess, sys
-from mmeffvit.deploy.formats.openvino.open import compile_openvino
+from mmeffvit.deploy.formats.openvino.open import core, open_openvino
 
-first, second = (compile_openvino(sys.argv[1]) for _ in range(2))
+first, second = (open_openvino(core().read_model(sys.argv[1])) for _ in range(2))
 del first
 del second
 ended = []

@@ -1,0 +1,1 @@
+"""Ours and peers from scratch on public datasets: ``python -m benchmarks public``."""
