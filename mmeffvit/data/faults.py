@@ -56,7 +56,7 @@ OBJECTS, IMAGES = 'object', 'image'  # that can be left out
 PATH_MISSING = Fault('missing paths of the config', 'docs/data.md shows the layout')
 OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
-LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK)
+LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK, stops=True)
 NOT_UTF8 = Fault(
     'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES
 )
@@ -104,8 +104,8 @@ CATEGORY_DUPLICATE = Fault('duplicate category ids or names', WRITE, stops=True)
 IMAGE_UNKNOWN = Fault('annotations of unknown images', WRITE, OBJECTS)
 CATEGORY_UNKNOWN = Fault('annotations of unknown categories', WRITE, OBJECTS, misleads=True)
 FILLED = Fault(
-    'missing fields that follow from the others, and are filled in',
-    'nothing; other programs may need them',
+    'missing fields that follow from the others, and are filled in for training',
+    'nothing, or write them for tests and for other programs',
     tolerated=NOTE,
 )
 LINE_DUPLICATE = Fault(

@@ -189,9 +189,6 @@ GOOD_COCO: dict[str, Job] = {
     'as it is': lambda f: None,
     'no info': in_turn(*(edit(n, lambda c: c.pop('info')) for n in (TRAIN, VAL))),
     'no crowd flags': edit(VAL, lambda c: [a.pop('iscrowd') for a in c['annotations']]),
-    'no width': without('images', 'width'),
-    'height of 0': pictured(height=0),
-    'no box': without('annotations', 'bbox'),
     'more keys': edit(TRAIN, lambda c: c.update(licenses=[{'\x1b[2J': [[[]]]}])),
     'gray image': lambda f: Image.open(f / PICTURE).convert('L').save(f / PICTURE),
     'an image without annotations': edit(
@@ -293,11 +290,7 @@ BAD_VOC: dict[str, tuple[Job, str]] = {
 def voc_cases(world: World, seed: int, more: int) -> Iterator[Case]:
     of = partial(of_layout, config='voc.py', ready=needs(world, 'voc.py', 'voc', 'detector.py'),
                  options=(*SMALL, 'train_cfg.val_interval=1'))  # fmt: skip
-    good = {
-        'as it is': lambda f: None,
-        'no size': xml('<size>.*</size>', ''),
-        'difficult is a text': xml('<difficult>0', '<difficult>yes'),
-    }
+    good = {'as it is': lambda f: None, 'no size': xml('<size>.*</size>', '')}
     yield from of('data: VOC', bad=BAD_VOC, tolerated=set(), good=good)
     damages = {f'{number}': (spoil(FIRST_XML, seed + number), FIRST_XML)
                for number in range(4 * more)}  # fmt: skip

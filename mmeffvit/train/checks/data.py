@@ -136,7 +136,7 @@ def check_data(config: Config, splits: Sequence[str]) -> None:
         with isolated(config.default_scope):
             data, _ = read_dataset(item)
         check(data, needs_masks=item.needs_masks, sample=CLOSED)
-        data.findings.stop_run((faults.MASK_SHORT,) if item.measures_masks else ())
+        data.findings.stop_run((faults.FILLED, *[faults.MASK_SHORT] * item.measures_masks))
 
 
 @without_collection()

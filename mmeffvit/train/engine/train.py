@@ -20,7 +20,7 @@ from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.models.checkpoints.checkpoint import require_run
 from mmeffvit.models.checkpoints.load import resize_backbone, wrong_kinds
 from mmeffvit.train.checks.config import stop_at_faults
-from mmeffvit.train.checks.data import repair_data
+from mmeffvit.train.checks.data import check_data, repair_data
 from mmeffvit.train.checks.run import check_batches, check_classes, check_paths, load_checked
 from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
@@ -90,6 +90,8 @@ def train(
     with owned(work_dir), options.output(config.work_dir):
         if check:
             repair_data(config, Path(config.work_dir, 'data'), strict=strict)
+        else:  # nothing is opened that would hang or crash
+            check_data(config, ('train', 'val'))
         runner = build_runner(config)
         for hook in options.hooks:
             runner.register_hook(hook)
