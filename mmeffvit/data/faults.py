@@ -58,7 +58,7 @@ OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
 LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK, stops=True)
 NOT_UTF8 = Fault(
-    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES
+    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES, stops=True
 )
 LINK_BROKEN = Fault(
     'annotation files that are broken links',
