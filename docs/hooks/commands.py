@@ -14,6 +14,8 @@ PAGE = DOCS / 'commands.md'
 SHARED = (
     '--help', '--debug', '--cfg-options', '--allow-non-finite', '--verbose', '--local-rank',
 )  # fmt: skip
+# texts of arguments that the page describes once
+SAID = re.compile(r'a model|a config|checkpoint file or URL \([^)]*\)')
 
 
 def tables() -> str:
@@ -30,6 +32,8 @@ def section(name: str, seen: dict[tuple[str, str], str]) -> str:
     lines, known = [], {}
     for action in own(parser):
         key = action.option_strings[0] if action.option_strings else '', text_of(action, parser)
+        if SAID.fullmatch(key[1]):
+            continue
         first = seen.setdefault(key, name)
         if key[0] and first != name:
             known.setdefault(first, []).append(f'`{key[0]}`')
