@@ -23,7 +23,8 @@ from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.datasets import datasets_in, name_of
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.run import check_batches, check_data
+from mmeffvit.train.checks.data import check_data
+from mmeffvit.train.checks.run import check_batches
 from mmeffvit.train.engine.hooks import seed_all
 from mmeffvit.train.engine.user_errors import name_unreadable
 from mmeffvit.utils.images import read_image, write_image

@@ -11,8 +11,7 @@ from pycocotools.coco import COCO
 from mmeffvit.data.faults import Report
 from mmeffvit.data.formats.coco_file import (
     as_pycocotools,
-    check_boxes,
-    check_masks,
+    check_objects,
     is_box,
     is_id,
     is_number,
@@ -49,8 +48,7 @@ def read_ground_truth(path: str | Path) -> COCO:
         report.add,
         complete=lambda row, number: row.update(id=number, iscrowd=row.get('iscrowd') or 0),
     )
-    check_boxes(file, report)
-    check_masks(file, report, wanted=False)
+    check_objects(file, report, needs_masks=False)
     report.stop_run()
     return as_pycocotools(file.content)
 

@@ -17,6 +17,7 @@ from mmeffvit.data.check import check as check_images
 from mmeffvit.data.detect import FORMATS
 from mmeffvit.data.files import Sample
 from mmeffvit.data.prepare import PrepareOptions, check_trainable, read, summary
+from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.config import check_config, count_faults, faults_in
 from mmeffvit.train.checks.data import SPLITS, check_dataset
@@ -99,13 +100,16 @@ def check_data_of(
     strict: bool,
 ) -> int:
     """Print the findings in the datasets of a config."""
-    reports = check_dataset(config, tuple(splits), sample)
-    for report in reports:
-        report.strict = strict
-    print(*(report.text(all_classes=verbose) for report in reports), sep='\n\n')
-    broken = [f'{report.counts[kind]} {kind.what}' for report in reports for kind in report.faults]
-    print(f'\n{name}: ' + ('; '.join(broken) if broken else 'nothing is broken'))
-    return 1 if broken else 0
+    sets = check_dataset(config, tuple(splits), sample)
+    found = []
+    for data in sets:
+        data.findings.strict = strict
+        opened = len(sample.choose(data.splits[next(iter(data.splits))]))
+        print(f'{data.findings.name}: {data.findings.source}, {counted(opened, "image")} opened')
+        found += show(data, verbose)
+        print()
+    print(f'{name}: ' + ('; '.join(found) or 'nothing is broken'))
+    return 1 if found else 0
 
 
 def check_own_data(path: Path, options: PrepareOptions, verbose: bool) -> int:
@@ -114,13 +118,18 @@ def check_own_data(path: Path, options: PrepareOptions, verbose: bool) -> int:
     data.findings.strict = options.strict
     check_images(data)
     print(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
+    found = show(data, verbose)
+    if not found:
+        check_trainable(data)
+    print(f'\n{path}: ' + ('; '.join(found) or 'nothing is broken'))
+    return 1 if found else 0
+
+
+def show(data: DataSet, verbose: bool) -> list[str]:
+    """Print the findings and the counts of a dataset, and return its errors with their number."""
     if data.findings.counts:
         print(data.findings.describe())
     if ignored := data.findings.ignored():
         print(f'ignored: {ignored}')
     print(*summary(data, all_classes=verbose), sep='\n')
-    faults = data.findings.faults
-    if not faults:
-        check_trainable(data)
-    print(f'\n{path}: ' + ('; '.join(kind.what for kind in faults) or 'nothing is broken'))
-    return 1 if faults else 0
+    return [data.findings.named(fault) for fault in data.findings.faults]

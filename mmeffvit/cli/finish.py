@@ -210,13 +210,13 @@ class FinishedRun:
             self.result / 'int8.onnx',
             allow_slower=True,  # the file may be for another machine
         )
-        return f'{found.out}: {found.chosen}; validation metric {self.measure(found.out):.4g} %'
+        return f'{found.out}: {found.chosen}; {self.measured(found.out)} on the {self.split} split'
 
-    def measure(self, file: Path) -> float:
-        """The first metric of an exported file on the test data, in percent."""
+    def measured(self, file: Path) -> str:
+        """The first metric of an exported file on the test data, with its name."""
         options = RunOptions(self.result / 'test_int8', self.cfg_options)
         _, metrics = evaluate(str(self.config_path), None, options, step=file_step(file))
-        return next(iter(in_percent(metrics).values()))
+        return next(f'{name} {value} %' for name, value in in_percent(metrics).items())
 
 
 def images_of(dataset: BaseDataset) -> list[Path]:

@@ -62,7 +62,7 @@ def make_parser() -> ArgumentParser:
         '--no-check',
         dest='check',
         action='store_false',
-        help='do not check the config before training',
+        help='do not check the config and its data before training',
     )
     group = parser.add_argument_group(OF_DATA)
     group.add_argument(
@@ -183,6 +183,7 @@ def run(config: str, **values: Any) -> None:
     if not found and not has_folders:
         if not classify(config).has_weights:
             find_config(config)
+        values['strict'] = of_data.pop('strict')
         what, fix = f'{config} is a config', '--cfg-options changes its values'
         reject(parser, of_data, tuple(of_data), what, fix)
         train_config(config, values)

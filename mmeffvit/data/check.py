@@ -1,13 +1,13 @@
 """Comparison of annotations with their images, and with what training needs."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from mmeffvit.utils.images import ImageFacts, Unreadable, inspect, inspect_header
 
 from . import faults
 from .faults import Fault
-from .formats.coco_file import MIN_SIDE, SLACK, is_number, within
+from .files import Sample
+from .formats.coco_file import SLACK, box_fault, is_number, within
 from .formats.label_maps import check_label_map
 from .index import ImageIndex
 from .records import DataSet, Object, Picture, Size, in_words
@@ -17,8 +17,21 @@ FEW = 5  # objects of a class
 MANY = 10_000  # images, from which only headers are read: decoding takes minutes
 
 
-def check(data: DataSet, *, needs_masks: bool = False, crowds_are_objects: bool = False) -> None:
-    """Check every image and object: invalid ones are removed, the sizes of images are filled in."""
+def check(
+    data: DataSet,
+    *,
+    needs_masks: bool = False,
+    crowds_are_objects: bool = False,
+    sample: Sample | None = None,
+) -> None:
+    """Check every image and object: invalid ones are removed, the sizes of images are filled in.
+
+    Args:
+        data: The dataset, which is changed.
+        needs_masks: Objects without a mask are faults.
+        crowds_are_objects: Read crowd regions as any other object.
+        sample: Which images to open, if not all; of others, only annotations are checked.
+    """
     findings = data.findings
     lost = sum(n for fault, n in findings.counts.items() if fault.left_out == faults.IMAGES)
     findings.num_images = lost + sum(map(len, data.splits.values()))
@@ -31,23 +44,28 @@ def check(data: DataSet, *, needs_masks: bool = False, crowds_are_objects: bool 
     is_large = findings.num_images > MANY
     index = ImageIndex(data.root, inspect_header if is_large else inspect, findings.num_images)
     what = 'headers of images' if is_large else 'images'
-    seen: set[int] = set()  # classes of label maps
+    is_whole = True
     for split, pictures in data.splits.items():
-        facts = index.look_at([p.path for p in pictures], f'{split}: {what}')
-        pairs = list(zip(pictures, facts, strict=True))
+        opened = sample.choose(pictures) if sample else pictures
+        is_whole &= len(opened) == len(pictures)
+        facts = index.look_at([p.path for p in opened], f'{split}: {what}')
+        known = {id(p): found for p, found in zip(opened, facts, strict=True)}
         data.splits[split] = [
-            p for p, found in pairs if check_picture(p, found, data, needs_masks, seen)
+            p for p in pictures if check_picture(p, known.get(id(p)), data, needs_masks)
         ]
-    index.write()
+    if is_whole:
+        index.write()
     check_overlap(data)
-    check_counts(data, seen)
+    if is_whole or not data.has_label_maps:
+        check_counts(data)
 
 
-def check_counts(data: DataSet, seen: set[int]) -> None:
+def check_counts(data: DataSet) -> None:
     """Note classes that are not or hardly there; without any image, that is the fault."""
     if not any(data.splits.values()):
         return
-    counts = Counter(seen) if data.has_label_maps else data.count('train')
+    split = 'train' if 'train' in data.splits else next(iter(data.splits))
+    counts = data.pixels if data.has_label_maps else data.count(split)
     for label, name in enumerate(data.classes):
         if not counts[label]:
             data.findings.add(faults.CLASS_EMPTY, repr(name))
@@ -56,29 +74,26 @@ def check_counts(data: DataSet, seen: set[int]) -> None:
 
 
 def check_picture(
-    picture: Picture,
-    facts: ImageFacts | Unreadable,
-    data: DataSet,
-    needs_masks: bool,
-    seen: set[int],
+    picture: Picture, facts: ImageFacts | Unreadable | None, data: DataSet, needs_masks: bool
 ) -> bool:
-    """Whether an image can be trained on, after its invalid objects are removed."""
-    if fault := image_fault(picture, facts):
+    """Whether an image, if it was opened, can be trained on, after invalid objects are removed."""
+    if facts is None:
+        picture.size = picture.recorded
+    elif fault := image_fault(picture, facts):
         kind, text = fault
         data.findings.add(kind, text)
         return False
-    assert isinstance(facts, ImageFacts)
-    picture.size, picture.digest = facts.size, facts.digest
-    if facts.is_rotated and picture.recorded is None:
-        data.findings.add(faults.EXIF_UPRIGHT, picture.path)
-    if facts.is_cut:
-        data.findings.add(faults.IMAGE_CUT, picture.path)
+    else:
+        assert isinstance(facts, ImageFacts)
+        picture.size, picture.digest = facts.size, facts.digest
+        if facts.is_rotated and picture.recorded is None:
+            data.findings.add(faults.EXIF_UPRIGHT, picture.path)
+        if facts.is_cut:
+            data.findings.add(faults.IMAGE_CUT, picture.path)
     if data.has_label_maps:
-        return check_label_map(picture, data, seen)
-    for item in picture.objects:
-        item.scale(facts.size)
+        return facts is None or picture.label_map is None or check_label_map(picture, data)
     found = list(without_duplicates(picture.objects, data))
-    kinds = [check_object(item, facts.size, data, needs_masks) for item in found]
+    kinds = [check_object(item, picture.size, data, needs_masks) for item in found]
     picture.objects = [item for item, kind in zip(found, kinds, strict=True) if kind is None]
     # a box without area has no pixels that would be learned as background
     picture.num_broken += sum(kind not in (None, faults.BOX_EMPTY) for kind in kinds)
@@ -89,13 +104,13 @@ def check_picture(
 
 def without_duplicates(objects: Sequence[Object], data: DataSet) -> Iterator[Object]:
     """Every object once: tools repeat lines."""
-    seen = set()
+    seen: dict[tuple, list] = {}  # the masks of objects that are equal otherwise
     for item in objects:
-        key = (item.label, item.box, item.is_crowd, item.score, str(item.mask))
-        if key in seen:
+        masks = seen.setdefault((item.label, item.box, item.is_crowd, item.score), [])
+        if item.mask in masks:
             data.findings.add(faults.LINE_DUPLICATE, item.where)
         else:
-            seen.add(key)
+            masks.append(item.mask)
             yield item
 
 
@@ -119,17 +134,22 @@ def image_fault(picture: Picture, facts: ImageFacts | Unreadable) -> tuple[Fault
     return faults.IMAGE_ROTATED if facts.is_rotated else faults.SIZE_SWAPPED, sizes
 
 
-def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> Fault | None:
-    """Why an object cannot be trained on, a finding; otherwise it is clipped to its image."""
+def check_object(item: Object, size: Size | None, data: DataSet, needs_masks: bool) -> Fault | None:
+    """Why an object cannot be trained on, a finding; otherwise it is clipped to its image.
+
+    The size is not known of an image that is not opened.
+    """
+    if size:
+        item.scale(size)
     left, top, width, height = item.box
-    image = dict(height=size[0], width=size[1])
+    image = dict(height=size[0], width=size[1]) if size else None
     corners = (left, top, left + width, top + height)
     fault = object_fault(item, corners, image, needs_masks)
-    if fault or not within(corners, image, ROUNDED):
+    if fault or (image and not within(corners, image, ROUNDED)):
         shown = ', '.join(f'{value:.1f}' for value in corners)
-        where = f'{item.where}: {shown} in {in_words(size)} pixels'
-        data.findings.add(fault or faults.BOX_CLIPPED, where)
-    if fault:
+        pixels = f' in {in_words(size)} pixels' if size else ''
+        data.findings.add(fault or faults.BOX_CLIPPED, f'{item.where}: {shown}{pixels}')
+    if fault or size is None:
         return fault
     left, right = (min(max(value, 0.0), float(size[1])) for value in corners[0::2])
     top, bottom = (min(max(value, 0.0), float(size[0])) for value in corners[1::2])
@@ -138,15 +158,15 @@ def check_object(item: Object, size: Size, data: DataSet, needs_masks: bool) -> 
 
 
 def object_fault(
-    item: Object, corners: Sequence[float], image: dict, needs_masks: bool
+    item: Object, corners: Sequence[float], image: dict | None, needs_masks: bool
 ) -> Fault | None:
     """Why an object cannot be trained on; None if it can."""
     if not all(map(is_number, corners)):
         return faults.RECORD_BROKEN
-    if min(item.box[2:]) < MIN_SIDE:
-        return faults.BOX_EMPTY
+    if fault := box_fault(corners, image):
+        return fault
     polygons = item.mask if isinstance(item.mask, list) else []
-    if not all(within(points, image, SLACK) for points in (corners, *polygons)):
+    if image and not all(within(points, image, SLACK) for points in polygons):
         return faults.BOX_OUTSIDE
     return faults.MASK_ABSENT if needs_masks and not item.mask else None
 
@@ -156,6 +176,8 @@ def check_overlap(data: DataSet) -> None:
 
     For images with annotations, predictions are removed instead.
     """
+    if 'train' not in data.splits:
+        return
     annotated = {p.digest for part in data.splits.values() for p in part if not p.is_predicted}
     data.splits['train'] = [
         p for p in data.splits['train'] if not (p.is_predicted and p.digest in annotated)

@@ -1,5 +1,6 @@
 """The format of a dataset, detected once, from what its files are."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,8 +71,21 @@ NEAREST = {  # by suffix
     '.csv': 'CSV with columns such as filename,xmin,ymin,xmax,ymax,class',
     'images': 'images with label maps of the same names, or a folder of images per class',
 }
+NOT_READ = {  # formats by what the beginning of a file has
+    'the format of VoTT': rb'"boundingBox"',
+    'the format of BDD100K': rb'"box2d"|"poly2d"',
+    'the format of Datumaro': rb'"label_id"',
+    'the format of Superb AI': rb'"annotation_type"',
+    'the format of Scale AI': rb'"task_id"',
+    'the format of CrowdHuman': rb'"gtboxes"',
+    "the format of Hugging Face's metadata.jsonl": rb'^\{[^\n]{0,4000}"file_name"',
+    'the format of DOTA, which has rotated boxes': rb'(?m)^(?:-?[\d.]{1,12} ){8}\S{1,40} [012]\s',
+    'the format of WIDER FACE': rb'\.jpg\s{1,3}\d{1,6}\s{1,3}(?:\d{1,6} ){9}\d',
+    'the format of VisDrone or MOT': rb'^(?:-?[\d.]{1,12},){7,9}',
+    'run lengths in a table': rb'(?i)^[^\n]{0,400}(?:rle|encodedpixels)',
+}
 SHOWN_KINDS = 4
-TEXTS = ('.xml', '.json', '.txt', '.csv')
+TEXTS = ('.xml', '.json', '.txt', '.csv', '.jsonl', '.odgt')
 ABOUT = ('readme', 'license', 'licence', 'attribution', 'requirements')  # no annotations
 UNREAD = ('.mat', '.gif', '.npy', '.npz', '.tfrecord', '.record', '.jsonl', '.odgt', '.parquet')
 
@@ -164,9 +178,11 @@ def refusal(tree: Tree, path: Path, format: str | None) -> Iterator[str]:
             'of these formats'
         )
     if suffixes['images'] and (unknown := unknown_file(tree)):
+        head = tree.head(unknown)
+        known = (name for name, pattern in NOT_READ.items() if re.search(pattern, head))
         yield (
-            f'  {unknown} may hold annotations in an unknown format: export them in one of these, '
-            'see docs/data.md'
+            f'  {unknown} may hold annotations in {next(known, "an unknown format")}: export them '
+            'in one of these, see docs/data.md'
         )
     elif suffixes['images'] and not unread:
         yield (

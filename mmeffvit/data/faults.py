@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import align, counted, most_frequent
+from mmeffvit.utils.text import counted
 
-EXAMPLES = 3  # kept of every fault in the datasets of a config, which can be large
+EXAMPLES = 3  # kept of every fault in a file, which can be large
 SHOWN = 5  # findings printed per fault of a user's dataset; a file has all
 NOTE = math.inf
 LOST = 0.05  # of all objects or images, up to which losing them is a warning
@@ -56,9 +56,9 @@ OBJECTS, IMAGES = 'object', 'image'  # that can be left out
 PATH_MISSING = Fault('missing paths of the config', 'docs/data.md shows the layout')
 OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
-LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK)
+LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK, stops=True)
 NOT_UTF8 = Fault(
-    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES
+    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES, stops=True
 )
 LINK_BROKEN = Fault(
     'annotation files that are broken links',
@@ -104,8 +104,8 @@ CATEGORY_DUPLICATE = Fault('duplicate category ids or names', WRITE, stops=True)
 IMAGE_UNKNOWN = Fault('annotations of unknown images', WRITE, OBJECTS)
 CATEGORY_UNKNOWN = Fault('annotations of unknown categories', WRITE, OBJECTS, misleads=True)
 FILLED = Fault(
-    'missing fields that follow from the others, and are filled in',
-    'nothing; other programs may need them',
+    'missing fields that follow from the others, and are filled in for training',
+    'nothing, or write them for tests and for other programs',
     tolerated=NOTE,
 )
 LINE_DUPLICATE = Fault(
@@ -124,6 +124,11 @@ CROWD = Fault(
     'crowd regions and difficult objects, which are ignored in training and validation',
     'nothing; --crowds-are-objects reads them as objects',
     left_out='crowd region',
+    tolerated=NOTE,
+)
+TEST_MISSING = Fault(
+    'test splits that are named, but do not exist, and are not used',
+    'nothing, or remove the line `test`',
     tolerated=NOTE,
 )
 IMAGE_UNLISTED = Fault(
@@ -149,8 +154,8 @@ CLASS_ORDER = Fault(
     'use the order of the file in metainfo=dict(classes=...)',
 )
 CLASS_IGNORED = Fault(
-    'annotations ignored, since the config does not have their class',
-    'add the class to metainfo=dict(classes=...) if it is needed',
+    'classes of the annotations that the config does not have, and are ignored',
+    'add them to metainfo=dict(classes=...) if they are needed',
     tolerated=NOTE,
 )
 CLASS_EMPTY = Fault(
@@ -204,8 +209,8 @@ MASK_ABSENT = Fault(
     'objects without a mask, which this model is trained on',
     'draw their outlines, or choose a model that is trained on boxes',
     OBJECTS,
+    stops=True,
 )
-IGNORED_BY_MMDET = (BOX_OUTSIDE, BOX_EMPTY, MASK_SHORT)
 WITHOUT_OBJECTS = Fault(
     'images without objects', 'nothing, if they show background only', tolerated=NOTE
 )
@@ -278,15 +283,16 @@ OVERLAP = Fault(
 
 # label maps
 MAP_MISSING = Fault('images without a label map', 'draw one, or remove the image', IMAGES)
-MAP_UNUSED = Fault('unused label maps, without an image', PREFIX)
 MAP_BROKEN = Fault('truncated or unreadable label maps', UNPACK, IMAGES)
 MAP_SIZE = Fault(
     'label maps with a different size than their image',
     'export them in the size of the image, without interpolation',
     IMAGES,
 )
-MAP_COLOR = Fault(
-    'label maps with several channels', 'write one channel with the class of each pixel', IMAGES
+MAP_GRAY = Fault(
+    'label maps with the same values in several channels, of which one is read',
+    'nothing; other programs may need one channel',
+    tolerated=NOTE,
 )
 MAP_VALUE = Fault(
     'label maps with values or colors that are not classes',
@@ -301,7 +307,6 @@ class Findings:
     """The faults and notes of a dataset.
 
     Args:
-        kept: Number of places kept of every fault; None keeps all.
         num_records: Number of objects, or of other records, that shares are of.
         num_images: Number of images.
         strict: Whether warnings are errors.
@@ -309,7 +314,6 @@ class Findings:
         places: File and line, or what else names the place, by fault.
     """
 
-    kept: int | None = None
     num_records: int = 0
     num_images: int = 0
     strict: bool = False
@@ -318,11 +322,9 @@ class Findings:
 
     def add(self, fault: Fault, place: object) -> None:
         self.counts[fault] += 1
-        places = self.places.setdefault(fault, [])
-        if self.kept is None or len(places) < self.kept:
-            # a name may contain unprintable characters
-            text = str(place).encode(errors='backslashreplace').decode()
-            places.append(' '.join(text.split()))
+        # a name may contain unprintable characters
+        text = str(place).encode(errors='backslashreplace').decode()
+        self.places.setdefault(fault, []).append(' '.join(text.split()))
 
     def extend(self, other: 'Findings') -> None:
         for fault, places in other.places.items():
@@ -369,11 +371,19 @@ class Findings:
             lines.append(f'  fix: {fault.fix}')
         return '\n'.join(lines)
 
-    def stop(self, *, skip_broken: bool = False) -> str:
+    def stop(
+        self,
+        *,
+        skip_broken: bool = False,
+        named: str = 'the dataset',
+        hint: str = '--skip-broken skips them',
+    ) -> str:
         """Stop if there are errors.
 
         Args:
             skip_broken: Skip invalid items where possible.
+            named: The dataset, in the message.
+            hint: What the user can do if these can be skipped.
 
         Returns:
             Names and numbers of what is left out; empty if nothing is.
@@ -383,9 +393,9 @@ class Findings:
         """
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
-            rest = 'these cannot be skipped' if fixed else '--skip-broken skips them'
-            named = '; '.join(map(self.named, fixed or self.faults))
-            raise UserError(f'the dataset has errors, see above: {named}; {rest}')
+            rest = 'these cannot be skipped' if fixed else hint
+            found = '; '.join(map(self.named, fixed or self.faults))
+            raise UserError(f'{named} has errors, see above: {found}; {rest}')
         lost = self.of(Grade.WARNING, Grade.ERROR)
         return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in lost)
 
@@ -397,31 +407,13 @@ class Report(Findings):
     Args:
         name: The splits that use it, such as 'train' or 'val, test'.
         source: The class of the dataset and what it reads.
-        facts: Lines on what was read.
-        table: Rows of counts per class, starting with the heading.
     """
 
     name: str = ''
     source: str = ''
-    facts: list[str] = field(default_factory=list)
-    table: list[Sequence[str]] = field(default_factory=list)
-    kept: int | None = field(default=EXAMPLES, kw_only=True)
-
-    def grade(self, fault: Fault) -> Grade:
-        """As in a folder, but nothing is left out: mmdet ignores some objects, others stop it."""
-        grade = super().grade(fault)
-        return Grade.ERROR if grade is Grade.WARNING and fault not in IGNORED_BY_MMDET else grade
-
-    def count(self, classes: Iterable[str], **columns: Counter[str]) -> None:
-        """Fill the table from counts by class; classes without annotations are reported."""
-        self.table = [('class', *columns)]
-        for name in classes:
-            self.table.append((name, *(f'{counts[name]:,}' for counts in columns.values())))
-            if not columns['annotations'][name]:
-                self.add(CLASS_EMPTY, repr(name))
 
     def stop_run(self, others: Sequence[Fault] = ()) -> None:
-        """Raise an error for faults that would stop a run, or for ``others``.
+        """Raise an error for faults that would stop or crash a run, or for ``others``.
 
         Raises:
             UserError: If there are any; the message has the first examples.
@@ -431,18 +423,6 @@ class Report(Findings):
                 rest = ' ...' if count > EXAMPLES else ''
                 raise UserError(
                     f'{self.name} data: {self.source}: {self.named(fault)}: '
-                    f'{"; ".join(self.places[fault])}{rest}. Fix: {fault.fix}; '
+                    f'{"; ".join(self.places[fault][:EXAMPLES])}{rest}. Fix: {fault.fix}; '
                     '`mmeffvit check CONFIG` lists all errors'
                 )
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def text(self, *, all_classes: bool = False) -> str:
-        """The facts, the counts of the classes, unless there are many of the most frequent ones,
-        and the findings.
-        """
-        rows, rest = (self.table[1:], []) if all_classes else most_frequent(self.table[1:])
-        table = [*align([*self.table[:1], *rows]), *rest]
-        lines = [f'{self.name}: {self.source}', *self.facts, *table, *self.describe().splitlines()]
-        return '\n  '.join(lines)

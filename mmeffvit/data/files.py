@@ -5,9 +5,9 @@ import os
 import random
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 from urllib.parse import unquote
@@ -121,25 +121,31 @@ class ImageFinder:
             if path.startswith(inside) and is_regular(path):
                 return [Path(path)]
         last = name.rpartition('/')[2]
-        found = self._by_name.get(last) or self._respelled(name, last)
-        found = [p for p in found if split is None or self._split(p) in (None, split)]
+        found = self._of_split(self._by_name.get(last, ()), split)
+        if not found:
+            found = self._of_split(self._respelled(last), split)
+            if len(found) == 1:
+                self.findings.add(faults.NAME_SPELLED, f'{name}: {found[0]}')
         nearer = [path for path in found if path.as_posix().endswith(f'/{name}')]
         nearer = nearer or [path for path in found if path.parent in folders]
         return nearer or found
 
-    def _respelled(self, name: str, last: str) -> list[Path]:
+    def _respelled(self, name: str) -> list[Path]:
         """The images of a name in another spelling or with another suffix of images."""
-        key = spelling(last)
+        key = spelling(name)
         stem, _, suffix = key.rpartition('.')
         found = self._by_spelling.get(key, [])
         if not found and f'.{suffix}' in SUFFIXES:
             found = self._by_spelling.get(stem, [])
-        if len(found) == 1:
-            self.findings.add(faults.NAME_SPELLED, f'{name}: {found[0]}')
         return found
 
-    def _split(self, path: Path) -> str | None:
-        return named_split(path.parent, self.root)
+    def _of_split(self, paths: Iterable[Path], split: str | None) -> list[Path]:
+        """The images that are not in folders of other splits."""
+        return [
+            path
+            for path in paths
+            if split is None or named_split(path.parent, self.root) in (None, split)
+        ]
 
     def fault(self, name: str, found: list[Path]) -> Fault:
         """The fault of a name for which :meth:`find` does not return exactly one image."""
@@ -189,23 +195,6 @@ class Sample:
             return list(items)
         chosen = random.Random(self.seed).sample(range(len(items)), self.num_images)
         return [items[i] for i in sorted(chosen)]
-
-
-def make_lookup() -> Callable[[str | Path], bool | None]:
-    """A function that checks whether files exist, listing every folder only once.
-
-    It returns True for a regular file, False for anything else of that name, and None if nothing
-    exists.
-    """
-
-    @cache
-    def names(folder: str) -> dict[str, bool]:
-        if not os.path.isdir(folder):
-            return {}
-        with os.scandir(folder) as entries:
-            return {entry.name: is_regular(entry.path) for entry in entries}
-
-    return lambda path: names(os.path.dirname(path) or '.').get(os.path.basename(path))
 
 
 def find_images(folder: str | os.PathLike) -> list[Path]:

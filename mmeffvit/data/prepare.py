@@ -17,6 +17,7 @@ from mmeffvit.utils.text import align, check_names, counted, listed, most_freque
 from .check import check
 from .detect import Found, Task, detect
 from .faults import LOST, Findings
+from .files import Sample
 from .formats import masks
 from .records import DataSet, Picture
 from .write import Split, write_coco, write_label_maps
@@ -95,23 +96,50 @@ def prepare(
         raise UserError(f'--val-fraction is {options.fraction}; give a number between 0 and 1')
     data = (reader or read)(path, options)
     logger.info(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
-    data.findings.strict = options.strict
-    check(data, needs_masks=options.needs_masks, crowds_are_objects=options.crowds_are_objects)
-    write_file(out / 'faults.txt', data.findings.describe(None) + '\n')
-    if data.findings.counts:
-        logger.info(f'{data.findings.describe()}\nall of these: {out / "faults.txt"}')
-    if ignored := data.findings.ignored():
-        logger.info(f'ignored: {ignored}')
-    left_out = data.findings.stop(skip_broken=options.skip_broken)
-    if left_out:
-        more = leave_out_broken(data, options)
-        logger.info(f'left out: {left_out}{more}')
+    judge(data, out / 'faults.txt', options)
     check_trainable(data)
     data.splits = {name: part for name, part in data.splits.items() if part or name == 'train'}
     split_off(data, options)
     written = (write_label_maps if options.for_segmentor else write_coco)(data, out)
     logger.info('\n'.join(summary(data)))
     return data, written
+
+
+def judge(
+    data: DataSet, listing: Path, options: PrepareOptions, sample: Sample | None = None, **hint: str
+) -> str:
+    """Check a dataset, stop at errors, and leave out what is lost otherwise.
+
+    Args:
+        data: The dataset, which is changed.
+        listing: File for all findings.
+        options: See :class:`PrepareOptions`.
+        sample: Which images to open, if not all.
+        hint: See :meth:`mmeffvit.data.faults.Findings.stop`.
+
+    Returns:
+        Names and numbers of what is left out; empty if nothing is.
+
+    Raises:
+        UserError: If there are errors that are not skipped.
+    """
+    findings = data.findings
+    findings.strict = options.strict
+    check(
+        data,
+        needs_masks=options.needs_masks,
+        crowds_are_objects=options.crowds_are_objects,
+        sample=sample,
+    )
+    write_file(listing, findings.describe(None) + '\n')
+    if findings.counts:
+        logger.info(f'{findings.describe()}\nall of these: {listing}')
+    if ignored := findings.ignored():
+        logger.info(f'ignored: {ignored}')
+    left_out = findings.stop(skip_broken=options.skip_broken, **hint)
+    if left_out:
+        logger.info(f'left out: {left_out}{leave_out_broken(data, options)}')
+    return left_out
 
 
 def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
@@ -245,19 +273,23 @@ def summary(data: DataSet, *, all_classes: bool = False) -> Sequence[str]:
     note = f' (made with seed {made["seed"]}, {made["fraction"]:.0%})' if made else ''
     names = {name: name + (note if name == 'val' else '') for name in data.splits}
     images = ('images', *(f'{len(part):,}' for part in data.splits.values()))
-    rows: list[Sequence[str]] = []
-    counts = {name: data.count(name) for name in data.splits}
-    for label, name in enumerate(data.classes):
-        rows.append((name, *(f'{counts[split][label]:,}' for split in data.splits)))
     if data.has_label_maps:
         return [*align([('', *names.values()), images]), *class_lines(data)]
+    counts = {name: data.count(name) for name in data.splits}
+    rows: list[Sequence[str]] = [
+        (name, *(f'{counts[split][label]:,}' for split in data.splits))
+        for label, name in enumerate(data.classes)
+    ]
     shown, rest = (rows, []) if all_classes else most_frequent(rows)
     return [*align([('', *names.values()), images, *shown]), *rest]
 
 
 def class_lines(data: DataSet) -> list[str]:
-    """The classes of label maps, and what is ignored."""
+    """The classes of label maps, their shares of the pixels, and what is ignored."""
+    total = data.pixels.total() or 1
+    shares = [f'{name} {data.pixels[i] / total:.1%}' for i, name in enumerate(data.classes)]
     return [
         f'classes: {listed(data.classes, 50)}',
+        *([f'pixels: {listed(shares, 50)}'] if data.pixels else []),
         *([f'ignored: {listed(data.ignored)}'] if data.ignored else []),
     ]

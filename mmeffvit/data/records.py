@@ -18,6 +18,7 @@ SPLIT_NAMES = {
     'test': 'test', 'testing': 'test',
 }  # fmt: skip
 WORD = re.compile('[a-z]+')
+BOTH = re.compile('train[_-]val(?![a-z])')  # to train on, as in the name `trainval`
 
 
 @dataclass
@@ -95,6 +96,7 @@ class DataSet:
         colors: Class by value or by RGB color of the label maps, if there are any.
         ignored: Names in the table of the label maps that are no classes, such as void.
         made_split: Seed and fraction of a new validation split; empty if it existed.
+        pixels: Pixels of the label maps by class, once they were checked.
     """
 
     format: str
@@ -105,6 +107,7 @@ class DataSet:
     colors: dict[Any, int] = field(default_factory=dict)
     ignored: Sequence[str] = ()
     made_split: dict[str, float] = field(default_factory=dict)
+    pixels: Counter[int] = field(default_factory=Counter)
 
     @property
     def has_label_maps(self) -> bool:
@@ -154,5 +157,5 @@ def split_of_file(path: Path, root: Path) -> str | None:
 
 def split_in(name: str) -> str | None:
     """The split that a word of a name tells, as in ``instances_val2017``."""
-    words = WORD.findall(name.lower())
+    words = WORD.findall(BOTH.sub('train', name.lower()))
     return next((SPLIT_NAMES[word] for word in reversed(words) if word in SPLIT_NAMES), None)

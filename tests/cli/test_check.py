@@ -28,7 +28,7 @@ def test_faults_are_listed_with_file_line_and_fix(bolts):
     assert run.returncode == 1
     assert f'{labels}, line 1: 9' in run.stdout
     assert 'number classes from 0' in run.stdout
-    assert run.stdout.strip().endswith('class numbers without a name')
+    assert run.stdout.strip().endswith('class numbers without a name (1)')
 
 
 def test_options_of_the_other_target_are_rejected(bolts):

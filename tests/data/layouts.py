@@ -240,6 +240,14 @@ def colored(i: int) -> np.ndarray:
     return np.array([[0, 0, 0], [0, 0, 128], [0, 128, 0]], np.uint8)[labels(i)]
 
 
+def cityscapes() -> Layout:
+    """An export of CVAT: a table of colors, and a map of colors beside those of numbers."""
+    found = {'label_colors.txt': COLORS, **each('imgsFine/leftImg8bit/train/{}_leftImg8bit.png')}
+    for kind, draw in (('color', colored), ('labelIds', labels), ('instanceIds', numbered)):
+        found |= each(f'gtFine/train/{{}}_gtFine_{kind}.png', draw)
+    return found
+
+
 COLORS = '0 0 0 background\n128 0 0 bolt\n0 128 0\tnut\n'
 ROBOFLOW = {'README.dataset.txt': '# bolts', 'README.roboflow.txt': 'bolts - v1'}
 ADE = 'ADE/{}/ADE_{}_{{}}'
@@ -275,6 +283,22 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'CamVid of CVAT': (
         {'label_colors.txt': COLORS, **both('default/{}', 'defaultannot/{}', colored)},
         'masks', dict(train=3), 3),
+    'Cityscapes of CVAT': (cityscapes(), 'masks', dict(train=3), 3),
+    'KITTI of CVAT': (
+        {'label_colors.txt': COLORS, **each('default/semantic/{}.png', labels),
+         **both('default/image_2/{}', 'default/semantic_rgb/{}', colored)},
+        'masks', dict(train=3), 3),
+    'Pascal Context': (
+        {**both('JPEGImages/{}', 'SegmentationClassContext/{}', labels),
+         'ImageSets/SegmentationContext/train.txt': lines('{}', [0, 1]),
+         'ImageSets/SegmentationContext/val.txt': '2\n'}, 'masks', dict(train=2, val=1), 3),
+    'SUIM': (both('train_val/images/{}', 'train_val/masks/{}', labels, '.bmp')
+             | both('TEST/images/t{}', 'TEST/masks/t{}', labels, '.bmp'),
+             'masks', dict(train=3, test=3), 3),
+    'Roboflow without a test split': (
+        {'data.yaml': 'train: ../train/images\ntest: ../test/images\nnames: [bolt, nut]\n',
+         **each('train/images/{}.jpg'), **each('train/labels/{}.txt', YOLO)},
+        'yolo', dict(train=3), 6),
     'Roboflow masks': (
         {**ROBOFLOW, **both('train/{}_jpg.rf.0a', 'train/{}_jpg.rf.0a_mask', labels),
          'train/_classes.csv': 'Pixel Value, Class\n0, background\n1, bolt\n2, nut\n'},
@@ -293,10 +317,13 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'flower_photos': (splits('flower_photos') | {'flower_photos/LICENSE.txt': 'CC-BY'},
                       'classes', dict(train=6), 2),
 }  # fmt: skip
-# what is refused, and what the first line says
+# what is refused, and what the message says
 REFUSED: dict[str, tuple[Layout, str]] = {
     'VisDrone': (each('train/images/{}.jpg') | each('train/annotations/{}.txt', '5,9,3,2,1,4,0,0'),
-                 r'3 \.txt of 8 integers a line'),
+                 r'3 \.txt of 8 integers a line(.|\n)*VisDrone'),
+    'DOTA': (each('images/{}.png') | each('labelTxt/{}.txt', '5 9.0 9 9 9 5 5 5.0 a 0\n'),
+             'of 10 words a line(.|\n)*DOTA, which has rotated boxes'),
+    'VoTT': (each('{}.jpg') | {'a-export.json': dict(assets=dict(a=dict(boundingBox={})))}, 'VoTT'),
     'WIDER FACE': (WIDER | {'wider_face_split/wider_face_train_bbx_gt.txt': '0_0.jpg\n1\n5 9 3 2\n',
                             'wider_face_split/wider_face_train.mat': MAT}, r'1 \.mat, 1 \.txt of'),
     'Penn-Fudan': ({**each('PNGImages/{}.png'), **each('PedMasks/{}_mask.png', numbered)},

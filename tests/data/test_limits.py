@@ -20,7 +20,7 @@ from mmeffvit.data.formats.coco_file import CocoFile
 from mmeffvit.data.prepare import PrepareOptions, held_out, prepare, read
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.detection import check_categories
+from mmeffvit.train.checks.data import check_categories
 from mmeffvit.utils.images import (
     ImageFacts,
     Unreadable,

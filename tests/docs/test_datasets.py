@@ -15,4 +15,5 @@ def test_the_label_maps_of_the_page_are_those_of_ade20k(tmp_path, monkeypatch):
     )
     assert run.returncode == 0, run.stdout
     assert 'nothing is broken' in run.stdout
-    assert '20 of 20 pairs opened' in run.stdout
+    assert 'train: ADE20KDataset' in run.stdout
+    assert '20 images opened' in run.stdout

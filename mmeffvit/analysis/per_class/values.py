@@ -17,7 +17,7 @@ from mmeffvit.analysis.coco_results import Detection, read_detections, read_samp
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.run import check_data
+from mmeffvit.train.checks.data import check_data
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import reason

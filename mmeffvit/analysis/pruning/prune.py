@@ -25,7 +25,7 @@ from mmeffvit.models.layers.head_projections import (
     hidden_layers,
     prunable_layers,
 )
-from mmeffvit.train.checks.run import check_data
+from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.engine.user_errors import loading, name_unreadable
 from mmeffvit.utils.files import atomic_output, check_output
 

@@ -1,7 +1,7 @@
 """COCO's format: one JSON file for every split, also as Roboflow exports it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from mmeffvit.data.files import ImageFinder
 from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_json
 from mmeffvit.utils.images import header_size
 from mmeffvit.utils.text import counted, listed
 
@@ -28,6 +27,7 @@ from .coco_file import (
     is_score,
     is_size,
     mask_fault,
+    read_lists,
     run_lengths,
 )
 
@@ -78,9 +78,8 @@ def read(place: tuple[Tree, dict[str, Path]], findings: Findings) -> DataSet:
             raise UserError(
                 f'{path} has categories that {paths["train"]} does not have: {listed(strangers)}'
             )
-        pictures = pictures_of(
-            file, path, split if len(files) > 1 else None, theirs, finder, findings
-        )
+        own = split if len(files) > 1 else split_of_file(path, tree.root)
+        pictures = pictures_of(file, path, own, theirs, finder, findings)
         splits[split] = list(pictures)
     if not any(splits.values()) and findings.counts[faults.IMAGE_MISSING]:
         raise UserError(
@@ -98,14 +97,21 @@ def count_names(files: dict[str, CocoFile]) -> str:
     return listed(f'{name} {number:,}' for name, number in found.most_common())
 
 
-def read_split(path: Path, finder: ImageFinder, findings: Findings) -> CocoFile:
-    """The valid records of a file; an error if it is not in COCO format."""
-    content = read_json(path)
-    absent = [n for n in LISTS if not isinstance(content, dict) or type(content.get(n)) is not list]
-    if absent:
-        raise UserError(f'{path} has no list of {", ".join(absent)}: it is not in COCO format')
+def read_split(
+    path: Path,
+    finder: ImageFinder,
+    findings: Findings,
+    lists: Sequence[str] = LISTS,
+    *,
+    with_masks: bool = True,
+) -> CocoFile:
+    """The valid records of a file, or all but their masks; an error if ``lists`` are not in it."""
+    content = read_lists(path, lists)
     filled = Counter(fill_images(content['images'], path, finder))
     filled.update(fill_annotations(content))
+    for row in content['annotations'] if not with_masks else ():
+        if isinstance(row, dict):
+            row.pop('segmentation', None)
     for field, count in filled.items():
         findings.add(faults.FILLED, f'{path}: {field} of {counted(count, "record")}')
     return CocoFile(content, lambda fault, place: findings.add(fault, f'{path}: {place}'))
@@ -155,8 +161,9 @@ def fill_annotations(content: dict[str, list]) -> Iterator[str]:
             if box is not None:
                 row['bbox'] = box
                 yield 'bbox'
-        if row.get('area') is None and is_box(row.get('bbox')):
-            row['area'] = abs(row['bbox'][2] * row['bbox'][3])
+        box, area = row.get('bbox'), row.get('area')
+        if is_box(box) and (area is None or (is_number(area) and area <= 0 < min(box[2:]))):
+            row['area'] = abs(box[2] * box[3])
             yield 'area'
 
 

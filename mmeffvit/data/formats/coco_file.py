@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from mmeffvit.data import faults
 from mmeffvit.data.faults import Add, Fault, Report
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
-from mmeffvit.utils.messages import progress
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.schema import integer_from, number_from
@@ -62,13 +61,6 @@ class CocoFile:
         # annotations with duplicate ids are all checked
         by_unique_id(self.annotations, faults.ANNOTATION_DUPLICATE, add)
 
-    def of_known_images(self) -> Iterator[tuple[Record, Record]]:
-        """Every annotation with its image."""
-        for annotation in self.annotations:
-            image = self.images.get(annotation['image_id'])
-            if image is not None:
-                yield annotation, image
-
 
 def read_coco(
     path: str | Path,
@@ -90,18 +82,27 @@ def read_coco(
     Raises:
         UserError: If it cannot be read, or lacks a list.
     """
-    content = read_json(path)
-    content = content if isinstance(content, dict) else {}
-    content = {name: [] for name in LISTS if name not in lists} | content
-    absent = [name for name in LISTS if not isinstance(content.get(name), list)]
-    if absent:
-        raise UserError(f'{path} has no list of {", ".join(absent)}')
+    content = read_lists(path, lists)
     if not annotations:
         content = {**content, 'annotations': []}
     for number, annotation in enumerate(content['annotations'], 1):
         if isinstance(annotation, dict):
             complete(annotation, number)
     return CocoFile(content, add)
+
+
+def read_lists(path: str | Path, lists: Sequence[str] = LISTS) -> dict[str, Any]:
+    """The content of an annotation file; lists that are not required are empty if missing.
+
+    Raises:
+        UserError: If it cannot be read, or lacks a list.
+    """
+    content = read_json(path)
+    content = content if isinstance(content, dict) else {}
+    content = {name: [] for name in LISTS if name not in lists} | content
+    if absent := [name for name in LISTS if not isinstance(content.get(name), list)]:
+        raise UserError(f'{path} has no list of {", ".join(absent)}: it is not in COCO format')
+    return content
 
 
 def as_pycocotools(content: dict[str, Any]) -> Any:
@@ -177,14 +178,19 @@ def by_unique_id(records: list[Record], fault: Fault, add: Add) -> dict[Any, Rec
     return by_id
 
 
-def check_boxes(file: CocoFile, report: Report) -> None:
-    for annotation, image in file.of_known_images():
+def check_objects(file: CocoFile, report: Report, *, needs_masks: bool) -> None:
+    """Check that every box and mask can be drawn, without drawing it."""
+    for annotation in file.annotations:
+        image = file.images.get(annotation['image_id'])
+        if image is None:
+            continue
         left, top, width, height = annotation['bbox']
-        fault = box_fault((left, top, left + width, top + height), image)
-        if fault is not faults.BOX_FAR and annotation['area'] <= 0:
-            fault = faults.BOX_EMPTY
-        if fault:
+        if fault := box_fault((left, top, left + width, top + height), image):
             report.add(fault, describe(annotation, image))
+        mask = annotation.get('segmentation')
+        if (mask or needs_masks) and (found := mask_fault(mask, image)):
+            kind, reason = found
+            report.add(kind, f'{reason} in {describe(annotation, image)}')
 
 
 def box_fault(corners: Sequence[float], image: Record | None) -> Fault | None:
@@ -204,17 +210,6 @@ def within(points: Sequence[float], image: Record, slack: float) -> bool:
     return (
         min(x) >= -wide and max(x) <= width + wide and min(y) >= -high and max(y) <= height + high
     )
-
-
-def check_masks(file: CocoFile, report: Report, *, wanted: bool = True) -> None:
-    """Check that every mask can be decoded, without drawing it; if ``wanted``, there is one."""
-    pairs = file.of_known_images()
-    for annotation, image in progress(pairs, f'{report.name}: masks', len(file.annotations)):
-        mask = annotation.get('segmentation')
-        found = mask_fault(mask, image) if mask or wanted else None
-        if found:
-            kind, reason = found
-            report.add(kind, f'{reason} in {describe(annotation, image)}')
 
 
 def mask_fault(mask: Any, image: Record) -> tuple[Fault, str] | None:
@@ -288,7 +283,7 @@ def encode_runs(mask: NDArray) -> dict[str, Any]:
     return dict(size=list(code['size']), counts=code['counts'].decode())
 
 
-def describe(annotation: Record, image: Record | None = None) -> str:
+def describe(annotation: Record, image: Record) -> str:
     box = [round(value, 1) for value in annotation['bbox']]
-    where = f' in {image["file_name"]} ({image["width"]} x {image["height"]})' if image else ''
-    return f'annotation {annotation["id"]}, box {box}{where}'
+    where = f'{image["file_name"]} ({image["width"]} x {image["height"]})'
+    return f'annotation {annotation["id"]}, box {box} in {where}'

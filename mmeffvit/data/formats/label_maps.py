@@ -188,11 +188,11 @@ def read_values(path: Path) -> NDArray:
     return np.where(is_white if labels.ndim == 2 else is_white[..., 0], 255, 0).astype(np.uint8)
 
 
-def check_label_map(picture: Picture, data: DataSet, seen: set[int]) -> bool:
-    """Whether a label map fits its image; its classes are added to ``seen``."""
+def check_label_map(picture: Picture, data: DataSet) -> bool:
+    """Whether a label map fits its image; its pixels are counted by class."""
     path = picture.label_map
     try:
-        labels, others, share = read_label_map(path, picture.colors or data.colors)
+        labels, others, share = read_label_map(path, picture.colors or data.colors, data.findings)
     except Unreadable as fault:
         data.findings.add(faults.MAP_BROKEN, fault)
         return False
@@ -203,11 +203,14 @@ def check_label_map(picture: Picture, data: DataSet, seen: set[int]) -> bool:
     if others:
         text = f'{path} has {listed(others, 6)}, in {share:.1%} of its pixels'
         data.findings.add(faults.MAP_VALUE, text)
-    seen.update(np.unique(labels).tolist())
+    values, counts = np.unique(labels, return_counts=True)
+    data.pixels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
     return not others
 
 
-def read_label_map(path: Path, colors: dict) -> tuple[NDArray, list, float]:
+def read_label_map(
+    path: Path, colors: dict, findings: Findings | None = None
+) -> tuple[NDArray, list, float]:
     """Classes by pixel, (H, W) uint8, the values or colors that are none, and their share.
 
     Raises:
@@ -222,6 +225,8 @@ def read_label_map(path: Path, colors: dict) -> tuple[NDArray, list, float]:
         values, table = read_values(path).astype(np.int64), dict(colors)
         if values.ndim == 3 and (values == values[..., :1]).all():
             values = values[..., 0]  # gray, saved with three channels
+            if findings is not None:
+                findings.add(faults.MAP_GRAY, path)
         if values.ndim == 3:
             raise Unreadable(f'{path} has {values.shape[-1]} channels, and the table has values')
         table.setdefault(IGNORED, IGNORED)

@@ -27,7 +27,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_colors
 from mmeffvit.utils.text import counted
 
-from .label_maps import LOSSLESS, guess_classes, read_table, read_values
+from .label_maps import LOSSLESS, guess_classes, read_label_map, read_table, read_values
 from .voc import LISTS, read_splits
 
 NAME = 'images and label maps'
@@ -140,7 +140,7 @@ def find(tree: Tree) -> Match | None:
     """The pairs of folders."""
     if tree.given is not None:
         return None
-    pairs = list(pairs_in(tree))
+    pairs = list(pairs_in(tree, read_table(tree.root, Findings())[1]))
     if not pairs:
         return None
     first = pairs[0]
@@ -152,8 +152,8 @@ def find(tree: Tree) -> Match | None:
     return Match((tree, pairs), f'the files of {shown[0]} and {shown[1]} have the same names{more}')
 
 
-def pairs_in(tree: Tree) -> Iterator[Pair]:
-    """Every group of images with the group of maps that fits best."""
+def pairs_in(tree: Tree, colors: dict) -> Iterator[Pair]:
+    """Every group of images with the group of maps that fits a table, if there is one, best."""
     groups = [g for folder, paths in tree.folders.items() for g in split_by_ending(folder, paths)]
     by_key: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
@@ -167,11 +167,21 @@ def pairs_in(tree: Tree) -> Iterator[Pair]:
             continue
         pairs = [pair for other in others if (pair := pair_of(group, other, tree.root))]
         if pairs:
-            best = min(pairs, key=lambda pair: (distance(pair, tree.root), pair.maps.rank))
+            best = min(
+                pairs, key=lambda p: (misfit(p.maps, colors), distance(p, tree.root), p.maps.rank)
+            )
             of_maps[id(best.maps)].append(best)
     for pairs in of_maps.values():
         if len(pairs) == 1 or pairs[0].maps.is_named(MAPS):
             yield min(pairs, key=lambda pair: distance(pair, tree.root))
+
+
+def misfit(maps: Group, colors: dict) -> float:
+    """The share of the pixels of a map that are not in a table of classes."""
+    try:
+        return round(read_label_map(maps.paths[0], colors)[2], 1) if colors else 0.0
+    except Unreadable:
+        return 1.0
 
 
 def split_by_ending(folder: Path, paths: Sequence[Path]) -> list[Group]:
@@ -250,7 +260,9 @@ def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[str,
     if any(named_split(pair.images.folder, tree.root) for pair in pairs):
         return {}
     paths = tree.named(*LISTS)
-    of_voc = [path for path in paths if path.parts[-3:-1] == ('ImageSets', 'Segmentation')]
+    # for SegmentationClassContext, those in SegmentationContext
+    kinds = {pair.maps.folder.name.replace('Class', '') for pair in pairs} | {'Segmentation'}
+    of_voc = [p for p in paths if p.parts[-3] == 'ImageSets' and p.parts[-2] in kinds]
     others = [path for path in paths if path.parent == tree.root or path.parent.name == 'splits']
     stems = {path.stem for pair in pairs for path in pair.images.paths}
     found = {}

@@ -1,21 +1,20 @@
-"""Pascal VOC's format: an XML file for every image, in a folder or as a config lists them."""
+"""Pascal VOC's format: an XML file for every image."""
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 from mmeffvit.data import faults
-from mmeffvit.data.faults import Findings, Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder, read_list, read_text
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, Size, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_file
 from mmeffvit.utils.text import counted, listed
 
-from .coco_file import MAX_PIXELS, box_fault
+from .coco_file import MAX_PIXELS
 
 NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
@@ -101,18 +100,10 @@ def read_picture(
         used: The images of the files before, which are added to.
         findings: Receives faults.
     """
-    text = read_text(path, findings)
-    if text is None:
+    parsed = parse(path, findings)
+    if parsed is None or parsed.tree.tag != 'annotation':
         return None
-    try:
-        tree = ElementTree.fromstring(text.encode())
-        size = recorded_size(tree, path, findings)
-    except (ElementTree.ParseError, LookupError, ValueError, RecursionError) as error:
-        findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line
-        return None
-    if tree.tag != 'annotation':
-        return None
-    file_name = tree.findtext('filename') or path.stem
+    file_name = parsed.tree.findtext('filename') or path.stem
     folders = [path.parent, *(path.parent.parent / n for n in ('JPEGImages', 'images')), root]
     images = finder.find(file_name, folders) or finder.find(path.stem, folders)
     if len(images) == 1 and images[0] in used:  # a copied XML file keeps its old name
@@ -125,10 +116,38 @@ def read_picture(
         findings.add(kind, f'{file_name} of {path}' + (f': {listed(images)}' if images else ''))
         return None
     used.add(images[0])
-    objects = list(read_objects(tree, text, path, numbers, findings))
-    found = [item for item in objects if item is not None]
-    num_broken = len(objects) - len(found)
-    return Picture(images[0], found, recorded=size, num_broken=num_broken)
+    return parsed.picture(images[0], numbers, findings)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A valid XML file."""
+
+    path: Path
+    tree: ElementTree.Element
+    text: str
+    size: Size | None
+
+    def picture(self, image: Path, numbers: dict[str, int], findings: Findings) -> Picture:
+        """The image with its objects; their classes are added to ``numbers``."""
+        objects = list(read_objects(self.tree, self.text, self.path, numbers, findings))
+        found = [item for item in objects if item is not None]
+        num_broken = len(objects) - len(found)
+        return Picture(image, found, recorded=self.size, num_broken=num_broken)
+
+
+def parse(path: Path, findings: Findings) -> Parsed | None:
+    """An XML file; None, and a finding, if it is invalid."""
+    text = read_text(path, findings)
+    if text is None:
+        return None
+    try:
+        tree = ElementTree.fromstring(text.encode())
+        size = recorded_size(tree, path, findings)
+    except (ElementTree.ParseError, LookupError, ValueError, RecursionError) as error:
+        findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line
+        return None
+    return Parsed(path, tree, text, size)
 
 
 def recorded_size(tree: ElementTree.Element, path: Path, findings: Findings) -> Size | None:
@@ -151,10 +170,14 @@ def read_objects(
     for number, entry in enumerate(entries):
         where = f'{path}, line {lines[number]}' if known else str(path)
         try:
-            is_difficult = (entry.findtext('difficult') or '').strip() == '1'
             if entry.findtext('deleted') == '1':
                 continue
+            difficult = (entry.findtext('difficult', '0') or '').strip()
+            if not difficult.isdecimal():
+                findings.add(faults.FILLED, f'{where}: difficult')
             name, (left, top, right, bottom) = object_in(entry)
+            if entry.find('bndbox') is None:
+                findings.add(faults.FILLED, f'{where}: bndbox')
             mask = [outline] if (outline := outline_in(entry)) else None
         except ValueError as error:
             findings.add(faults.RECORD_BROKEN, f'{where}: {error}')
@@ -162,62 +185,7 @@ def read_objects(
             continue
         label = numbers.setdefault(name, len(numbers))
         box = (left, top, right - left, bottom - top)
-        yield Object(label, box, where, mask, is_crowd=is_difficult)
-
-
-def read_names(path: str | Path) -> list[str]:
-    """The lines of a list, read as in mmengine."""
-    try:
-        return [line.rstrip('\r') for line in read_file(path).decode().splitlines()]
-    except UnicodeDecodeError as error:
-        raise UserError(f'{path} is not a text file: {error}') from error
-
-
-def check_files(
-    files: Iterator[tuple[str, Path]], classes: Collection[str], report: Report
-) -> dict[str, Size | None]:
-    """Check every object in every file.
-
-    Args:
-        files: Names of images, each with its XML file.
-        classes: The classes of the config.
-        report: Receives the faults and the table of counts.
-
-    Returns:
-        The recorded size for every name whose file can be read.
-    """
-    sizes: dict[str, Size | None] = {}
-    images: Counter[str] = Counter()
-    objects: Counter[str] = Counter()
-    for name, path in files:
-        if name in sizes:
-            report.add(faults.IMAGE_LISTED_TWICE, name)
-            continue
-        try:
-            root = ElementTree.fromstring(read_file(path))
-            sizes[name] = size_of(root)
-            found = [object_in(entry, as_mmdet=True) for entry in root.findall('object')]
-        except (ElementTree.ParseError, LookupError) as error:  # the line, or the encoding
-            report.add(faults.FILE_BROKEN, f'{path} ({error})')
-        except (UserError, RecursionError) as error:
-            report.add(faults.FILE_BROKEN, error)
-        except ValueError as error:
-            report.add(faults.RECORD_BROKEN, f'{error} in {path}')
-        else:
-            report.num_records += len(found)
-            size = sizes[name]
-            image = dict(height=size[0], width=size[1]) if size else None
-            for label, box in found:
-                if fault := box_fault(box, image):
-                    report.add(fault, f'{label} {box} in {path}')
-                if label not in classes:
-                    report.add(faults.CLASS_IGNORED, repr(label))
-            images.update({label for label, _ in found})
-            objects.update(label for label, _ in found)
-            if not found:
-                report.add(faults.WITHOUT_OBJECTS, path)
-    report.count(classes, images=images, annotations=objects)
-    return sizes
+        yield Object(label, box, where, mask, is_crowd=difficult == '1')
 
 
 def size_of(root: ElementTree.Element) -> Size | None:
@@ -231,14 +199,12 @@ def size_of(root: ElementTree.Element) -> Size | None:
     return height, width
 
 
-def object_in(entry: ElementTree.Element, *, as_mmdet: bool = False) -> tuple[str, list[float]]:
-    """Name and corners of an object; ``as_mmdet``, which stops at some, rejects these."""
+def object_in(entry: ElementTree.Element) -> tuple[str, list[float]]:
+    """Name and corners of an object."""
     name, box = (entry.findtext('name') or '').strip(), entry.find('bndbox')
-    outline = None if as_mmdet else outline_in(entry)
+    outline = outline_in(entry)
     if not name or (box is None and not outline):
         raise ValueError(f'an object without {"bndbox" if name else "name"}')
-    if as_mmdet and entry.find('difficult') is not None:  # labelme writes it empty
-        number_in(entry, 'difficult', integer=True)
     if box is None:
         x, y = outline[0::2], outline[1::2]
         return name, [min(x), min(y), max(x), max(y)]

@@ -84,7 +84,13 @@ def read(path: Path, findings: Findings) -> DataSet:
         if content.get(key):
             if split in splits:
                 raise UserError(f'{path} has `val` and `valid`, which are the same: give one')
-            paths = images_of(content[key], content.get('path'), path, findings)
+            try:
+                paths = images_of(content[key], content.get('path'), path, findings)
+            except UserError as error:
+                if split != 'test':
+                    raise
+                findings.add(faults.TEST_MISSING, error)  # Roboflow names it in any case
+                continue
             splits[split] = read_pictures(paths, len(classes), findings, keypoints)
             used.update(map(labels_of, paths))
     if not splits.get('train'):

@@ -1,6 +1,8 @@
-"""Find faults of a config's data before a run fails on them or trains on them."""
+"""A config's datasets, read as a user's folder is and checked by the same rules."""
 
-from collections.abc import Mapping
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,17 +11,38 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 
 from mmeffvit.config.build import isolated
-from mmeffvit.config.datasets import build_unread, datasets_of, mentions
+from mmeffvit.config.datasets import (
+    build_unread,
+    datasets_of,
+    drop_reduction,
+    mentions,
+    name_of,
+)
+from mmeffvit.config.load import DENSE
 from mmeffvit.config.values import dicts_in
-from mmeffvit.data.faults import OTHER_FILE, PATH_MISSING, Report
-from mmeffvit.data.files import Sample
+from mmeffvit.data import faults
+from mmeffvit.data.check import MANY, check
+from mmeffvit.data.faults import Report
+from mmeffvit.data.files import ImageFinder, Sample, read_list
+from mmeffvit.data.formats import coco, voc
+from mmeffvit.data.formats.coco_file import LISTS, CocoFile
+from mmeffvit.data.formats.label_maps import IGNORED
+from mmeffvit.data.predictions import is_dropped
+from mmeffvit.data.prepare import PrepareOptions, check_trainable, judge, without_collection
+from mmeffvit.data.records import DataSet, Object, Picture
+from mmeffvit.data.write import write_coco, write_label_maps
 from mmeffvit.errors import UserError
+from mmeffvit.utils.images import is_regular
+from mmeffvit.utils.messages import logger
+from mmeffvit.utils.quiet import quiet
 
-from .detection import check_coco, check_other, check_voc, reads_as
-from .run import check_dataset_paths
-from .segmentation import check_segmentation, is_segmentation
+from .run import check_dataset_paths, check_folders, check_paths, paths_of
 
 SPLITS = ('train', 'val', 'test')
+CLOSED = Sample(0)  # no image is opened
+OF_VOC = ('img_subdir', 'ann_subdir')  # settings that other datasets do not have
+LISTING = 'faults.txt'  # beside what was written
+MISREAD = (faults.FILLED, faults.NAME_SPELLED, faults.MAP_GRAY)  # notes on what mmdet cannot read
 
 
 @dataclass
@@ -29,22 +52,47 @@ class ConfiguredDataset:
     Args:
         name: The splits that use it, with a number if there are several.
         settings: Its config.
-        evaluators: Annotation files of its metrics.
+        metrics: Its metrics.
+        split: The first of the splits.
     """
 
     name: str
-    settings: Mapping[str, Any]
-    evaluators: tuple[str, ...]
+    settings: dict[str, Any]
+    metrics: list[dict[str, Any]]
+    split: str
+
+    @property
+    def measures_masks(self) -> bool:
+        return any('segm' in (metric.get('metric') or ()) for metric in self.metrics)
+
+    @property
+    def needs_masks(self) -> bool:
+        return self.measures_masks or mentions(self.settings.get('pipeline'), 'with_mask')
 
 
+def configured_datasets(config: Config, splits: Sequence[str]) -> list[ConfiguredDataset]:
+    """Every dataset of the splits, without wrappers; one that two splits share is listed once."""
+    found: list[ConfiguredDataset] = []
+    for split in splits:
+        datasets = datasets_of(config, split)
+        metrics = [metric for _, metric in dicts_in(config.get(f'{split}_evaluator'))]
+        for number, settings in enumerate(datasets, 1):
+            name = split if len(datasets) == 1 else f'{split} {number} of {len(datasets)}'
+            same = [c for c in found if c.settings == settings and c.metrics == metrics]
+            if same:
+                same[0].name += f', {name}'
+            else:
+                found.append(ConfiguredDataset(name, settings, metrics, split))
+    return found
+
+
+@without_collection()
 def check_dataset(
-    config: Config, splits: tuple[str, ...] = SPLITS, sample: Sample | None = None
-) -> list[Report]:
+    config: Config, splits: Sequence[str] = SPLITS, sample: Sample | None = None
+) -> list[DataSet]:
     """Read all annotations of a config's datasets and open a sample of their images.
 
-    Datasets are built by mmdet or mmseg from the config, so paths, classes and
-    ``reduce_zero_label`` are those of a run. COCO annotation files are read directly, since mmdet
-    silently ignores what it cannot use.
+    Paths, classes and ``reduce_zero_label`` are those that mmdet or mmseg use.
 
     Args:
         config: A config of mmdet or mmseg, which must be imported; it is not changed.
@@ -52,7 +100,8 @@ def check_dataset(
         sample: Which files to open; None opens 50 of every dataset.
 
     Returns:
-        One report for every dataset, in the order of the splits.
+        Every dataset, in the order of the splits, with a
+        :class:`mmeffvit.data.faults.Report` as its findings.
 
     Raises:
         UserError: If there is no dataset, or one cannot be built.
@@ -60,63 +109,313 @@ def check_dataset(
     configured = configured_datasets(config, splits)
     if not configured:
         raise UserError(f'{config.filename} has no dataset for {", ".join(splits)}')
+    found = []
     with isolated(config.default_scope):
-        return [check_one(item, sample or Sample()) for item in configured]
-
-
-def configured_datasets(config: Config, splits: tuple[str, ...]) -> list[ConfiguredDataset]:
-    """Every dataset of the splits, without wrappers; one that two splits share is listed once."""
-    found: list[ConfiguredDataset] = []
-    for split in splits:
-        datasets = datasets_of(config, split)
-        metrics = dicts_in(config.get(f'{split}_evaluator'))
-        evaluators = tuple(m['ann_file'] for _, m in metrics if m.get('ann_file'))
-        for number, settings in enumerate(datasets, 1):
-            name = split if len(datasets) == 1 else f'{split} {number} of {len(datasets)}'
-            same = [c for c in found if c.settings == settings and c.evaluators == evaluators]
-            if same:
-                same[0].name += f', {name}'
-            else:
-                found.append(ConfiguredDataset(name, settings, evaluators))
+        for item in configured:
+            data, _ = read_dataset(item)
+            check(data, needs_masks=item.needs_masks, sample=sample or Sample())
+            found.append(data)
     return found
 
 
-def check_one(configured: ConfiguredDataset, sample: Sample) -> Report:
-    """Check one dataset according to its format."""
-    report = Report(configured.name, str(configured.settings.get('type')))
-    dataset = build(configured, report)
-    if dataset is None:
-        return report
-    folders = ' '.join(filter(None, dataset.data_prefix.values()))
-    report.source += f', {dataset.ann_file or folders}'
-    if reads_as(type(dataset), 'CocoDataset'):
-        with_masks = mentions(configured.settings.get('pipeline'), 'with_mask')
-        check_coco(dataset, report, sample, with_masks=with_masks)
-    elif reads_as(type(dataset), 'XMLDataset'):
-        check_voc(dataset, report, sample)
-    elif is_segmentation(dataset):
-        check_segmentation(dataset, report, sample)
-    else:
-        check_other(dataset, report, sample)
-    return report
+@without_collection()
+def check_data(config: Config, splits: Sequence[str]) -> None:
+    """Check that every path of the data loaders exists, and read the annotation files.
+
+    Args:
+        config: The config of the run; mmdet or mmseg must be imported.
+        splits: The splits that the run uses, out of 'train', 'val', 'test'.
+
+    Raises:
+        UserError: If a path is missing, or a file has faults that would stop or crash the run.
+    """
+    check_paths(config, splits)
+    if int(os.environ.get('RANK', 0)):  # the first process reads for all
+        return
+    for item in local_datasets(config, splits):
+        with isolated(config.default_scope):
+            data, _ = read_dataset(item)
+        check(data, needs_masks=item.needs_masks, sample=CLOSED)
+        data.findings.stop_run((faults.FILLED, *[faults.MASK_SHORT] * item.measures_masks))
 
 
-def build(configured: ConfiguredDataset, report: Report) -> BaseDataset | None:
-    """Build the dataset, which joins its paths, without reading it; None if a path is missing."""
+@without_collection()
+def repair_data(config: Config, folder: Path, *, strict: bool = False) -> None:
+    """Check the data that a config is trained on, and leave out what is broken.
+
+    The grades are those of a user's folder: an error stops, a warning leaves something out. Where
+    mmdet or mmseg would fail or read something else, the config gets what was read, written to
+    ``folder``; each of several processes does so. What was written so has no faults.
+
+    Args:
+        config: The config of the run, whose datasets are changed.
+        folder: Folder for lists of findings and for written datasets.
+        strict: Warnings are errors.
+
+    Raises:
+        UserError: If there are errors.
+    """
+    is_first = not int(os.environ.get('RANK', 0))
+    logger.disabled = not is_first  # one of several processes is enough
     try:
-        check_dataset_paths(configured.settings, configured.name)
+        for item in local_datasets(config, ('train', 'val')):
+            path = dict(paths_of(item.settings)).get('annotation file')
+            if not (path and path.with_name(LISTING).is_file()):
+                repair(item, config.default_scope, folder / item.name.replace(' ', '_'), strict)
     except UserError as error:
-        report.add(PATH_MISSING, error)
-        return None
-    dataset = build_unread(configured.settings)
-    check_evaluators(configured, dataset, report)
-    return dataset
+        if is_first:
+            raise
+        raise UserError('stopped: see the first process for the errors of the data') from error
+    finally:
+        logger.disabled = False
 
 
-def check_evaluators(configured: ConfiguredDataset, dataset: BaseDataset, report: Report) -> None:
+def repair(item: ConfiguredDataset, scope: str, folder: Path, strict: bool) -> None:
+    """Check one dataset; see :func:`repair_data`."""
+    with isolated(scope):
+        data, dataset = read_dataset(item)
+    left_out = judge(
+        data,
+        folder / LISTING,
+        PrepareOptions(needs_masks=item.needs_masks, strict=strict),
+        Sample(MANY),
+        named=f'{item.name} data: {data.findings.source}',
+        hint='--no-check trains anyway',
+    )
+    if ' of ' not in item.name:  # one of several may have images of background only
+        check_trainable(data)
+    if left_out or {*data.findings.counts} & {*MISREAD}:
+        replace_data(item, dataset, data, folder)
+
+
+def local_datasets(config: Config, splits: Sequence[str]) -> list[ConfiguredDataset]:
+    """The datasets of dense prediction that are on this machine."""
+    if config.get('default_scope') not in DENSE:
+        return []
+    found = configured_datasets(config, splits)
+    return [item for item in found if any(paths_of(item.settings))]
+
+
+def replace_data(
+    item: ConfiguredDataset, dataset: BaseDataset, data: DataSet, folder: Path
+) -> None:
+    """Let the config read what was written of a dataset."""
+    write = write_label_maps if data.has_label_maps else write_coco
+    written = write(data, folder)[item.split]
+    settings, old, new = item.settings, dataset.ann_file, str(written.annotations)
+    images = str(written.images)
+    if data.has_label_maps:
+        prefix = dict(img_path=images, seg_map_path=str(folder))
+        settings['type'] = 'mmeffvit.PairedSegDataset'
+        drop_reduction(settings)
+    else:
+        prefix = dict(img=images)
+    if reads_as(type(dataset), 'XMLDataset'):
+        settings['type'] = 'mmdet.CocoDataset'
+        for key in OF_VOC:
+            settings.pop(key, None)
+    meta = {**dataset.metainfo, 'classes': tuple(data.classes)}
+    settings.update(data_root='', ann_file=new, data_prefix=prefix, metainfo=meta)
+    for metric in item.metrics:
+        if old and is_same(metric.get('ann_file'), old):
+            metric['ann_file'] = new
+
+
+def is_same(path: str | None, other: str) -> bool:
+    return bool(path) and Path(path).resolve() == Path(other).resolve()
+
+
+def read_dataset(item: ConfiguredDataset) -> tuple[DataSet, BaseDataset | None]:
+    """A config's dataset, and the unread one of mmdet or mmseg; without it if a path is missing."""
+    kind = name_of(item.settings)
+    report = Report(item.name, kind)
+    data = DataSet(kind, Path(), [], {item.split: []}, report)
+    try:
+        check_dataset_paths(item.settings, item.name)
+    except UserError as error:
+        report.add(faults.PATH_MISSING, error)
+        return data, None
+    dataset = build_unread(item.settings)
+    folders = list(filter(None, dataset.data_prefix.values()))
+    report.source = f'{kind}, {dataset.ann_file or " ".join(folders)}'
+    data.root, data.classes = Path(*folders[:1]), class_names(dataset)
+    for metric in item.metrics:
+        check_evaluator(metric.get('ann_file'), dataset, report)
+    read = next((read for name, read in READERS.items() if reads_as(type(dataset), name)), of_rows)
+    try:
+        data.splits[item.split] = list(read(dataset, data, item))
+    except UserError as error:
+        report.add(faults.FILE_BROKEN, error)
+    if not data.splits[item.split] and not report.faults:
+        report.add(faults.EMPTY, report.source)
+    return data, dataset
+
+
+def class_names(dataset: BaseDataset) -> list[str]:
+    classes = dataset.metainfo.get('classes') or ()
+    if isinstance(classes, str) or not isinstance(classes, Sequence):
+        raise UserError(f'the classes of a dataset are {classes!r}; give a list of names')
+    return list(classes)
+
+
+def check_evaluator(path: str | None, dataset: BaseDataset, report: Report) -> None:
     """Check that a metric with its own annotation file uses the one of the dataset."""
-    for path in configured.evaluators:
-        if not Path(path).is_file():
-            report.add(PATH_MISSING, f'annotation file {path!r} of the evaluator')
-        elif Path(path).resolve() != Path(dataset.ann_file).resolve():
-            report.add(OTHER_FILE, f'{path!r}, and the dataset {dataset.ann_file!r}')
+    if path and not Path(path).is_file():
+        report.add(faults.PATH_MISSING, f'annotation file {path!r} of the evaluator')
+    elif path and not is_same(path, dataset.ann_file):
+        report.add(faults.OTHER_FILE, f'{path!r}, and the dataset {dataset.ann_file!r}')
+
+
+def reads_as(cls: Any, name: str) -> bool:
+    """Whether a dataset class reads annotations with the method of this class of mmdet."""
+    try:
+        from mmdet import datasets
+    except ImportError:
+        return False
+    known = getattr(datasets, name, None)
+    read = getattr(cls, 'load_data_list', None)
+    return known is not None and read is known.load_data_list
+
+
+class PlacedFinder(ImageFinder):
+    """Finds images where mmdet reads them; others that are meant are named differently."""
+
+    def find(self, name: str, folders: Iterable[Path], split: str | None = None) -> list[Path]:
+        path = self.root / name
+        if is_regular(path):
+            return [path]
+        noted = self.findings.counts[faults.NAME_SPELLED]
+        found = [] if os.path.exists(path) or self.root == Path() else super().find(name, ())
+        if len(found) == 1 and self.findings.counts[faults.NAME_SPELLED] == noted:
+            self.findings.add(faults.NAME_SPELLED, f'{name}: {found[0]}')
+        return found
+
+    def fault(self, name: str, found: list[Path]) -> faults.Fault:
+        path = self.root / name
+        if not found and os.path.exists(path):
+            return faults.IMAGE_IRREGULAR
+        return super().fault(name, found)
+
+
+def of_coco(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iterator[Picture]:
+    """The images of a COCO file, with objects of the config's classes."""
+    path, findings = Path(dataset.ann_file), data.findings
+    finder = PlacedFinder(Path(dataset.data_prefix.get('img') or ''), findings)
+    lists = LISTS if item.split != 'test' else ('images', 'categories')
+    file = coco.read_split(path, finder, findings, lists, with_masks=item.needs_masks)
+    data.classes = data.classes or [each['name'] for each in file.categories.values()]
+    check_categories(file, data.classes, findings)
+    for row in file.annotations:
+        if row['id'] == 0:
+            findings.add(faults.ANNOTATION_ID_ZERO, f'{path}, of image {row["image_id"]}')
+    labels = {name: label for label, name in enumerate(data.classes)}
+    ours = {key: labels[c['name']] for key, c in file.categories.items() if c['name'] in labels}
+    others = file.categories.keys() - ours.keys()
+    rows = [row for row in file.content['annotations'] if not is_dropped(row, others, 0)]
+    file.annotations = [row for row in file.annotations if row['category_id'] not in others]
+    file.content = {**file.content, 'annotations': rows}
+    return coco.pictures_of(file, path, None, ours, finder, findings)
+
+
+def check_categories(file: CocoFile, classes: Sequence[str], findings: faults.Findings) -> None:
+    """Compare the classes of the config with the categories; mmdet numbers them in file order."""
+    names = [category['name'] for category in file.categories.values()]
+    theirs, ours = set(names), set(classes)
+    for name, count in Counter(names).items():
+        if count > 1:
+            findings.add(faults.CATEGORY_DUPLICATE, f'name {name!r}')
+        if name not in ours:
+            findings.add(faults.CLASS_IGNORED, repr(name))
+    for name in classes:
+        if name not in theirs:
+            findings.add(faults.CLASS_MISSING, repr(name))
+    common = [name for name in names if name in ours]
+    moved = [pair for pair in zip(common, classes, strict=False) if pair[0] != pair[1]]
+    if moved and ours <= theirs:
+        findings.add(faults.CLASS_ORDER, f'{moved[0][1]!r} where the file has {moved[0][0]!r}')
+
+
+def of_voc(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iterator[Picture]:
+    """The listed images with XML files, with objects of the config's classes."""
+    root = Path(dataset.sub_data_root)
+    finder = PlacedFinder(root / dataset.img_subdir, data.findings)
+    names = list(read_list(Path(dataset.ann_file), data.findings))
+    for name, count in Counter(names).items():
+        parsed = voc.parse(root / dataset.ann_subdir / f'{name}.xml', data.findings)
+        found = finder.find(f'{name}.jpg', ())
+        if count > 1:
+            data.findings.add(faults.IMAGE_LISTED_TWICE, name)
+        elif len(found) != 1:
+            data.findings.add(finder.fault(name, found), finder.root / f'{name}.jpg')
+        elif parsed is not None:
+            numbers = {each: label for label, each in enumerate(data.classes)}
+            picture = parsed.picture(found[0], numbers, data.findings)
+            for other in [*numbers][len(data.classes) :]:
+                data.findings.add(faults.CLASS_IGNORED, f'{other!r} in {parsed.path}')
+            picture.objects = [each for each in picture.objects if each.label < len(data.classes)]
+            yield picture
+
+
+READERS = dict(CocoDataset=of_coco, XMLDataset=of_voc)
+
+
+def of_rows(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iterator[Picture]:
+    """The images of any other dataset, as mmdet or mmseg loads it."""
+    try:
+        with quiet():
+            dataset.full_init()
+            rows = [dataset.get_data_info(i) for i in range(len(dataset))]
+    except Exception as error:  # a user's class may raise anything
+        data.findings.add(faults.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
+        return
+    if hasattr(dataset, 'reduce_zero_label'):
+        check_folders(item.settings, data.findings)
+        data.colors = labels_of(dataset)
+    seen: set[Path] = set()
+    for row in rows:
+        if not isinstance(row.get('img_path'), str):
+            continue
+        path, label_map = Path(row['img_path']), row.get('seg_map_path')
+        label_map = Path(label_map) if data.has_label_maps and label_map else None
+        if path in seen:
+            data.findings.add(faults.IMAGE_LISTED_TWICE, path)
+        elif not is_regular(path):
+            data.findings.add(faults.IMAGE_MISSING, path)
+        elif label_map and not is_regular(label_map):
+            data.findings.add(faults.MAP_MISSING, label_map)
+        else:
+            size = (row['height'], row['width']) if 'height' in row and 'width' in row else None
+            yield Picture(path, objects_in(row), size, label_map)
+        seen.add(path)
+    if data.has_label_maps and not Path(dataset.ann_file or '').is_file():
+        folder = Path(dataset.data_prefix.get('seg_map_path') or '')
+        used = {Path(row['seg_map_path']) for row in rows if row.get('seg_map_path')}
+        for path in sorted(folder.rglob(f'*{dataset.seg_map_suffix}')) if used else ():
+            if path not in used:
+                data.findings.add(faults.IMAGE_MISSING, f'the image of {path}')
+
+
+def objects_in(row: Mapping[str, Any]) -> list[Object]:
+    """The objects of an image that mmdet has loaded."""
+    found = []
+    for number, each in enumerate(row.get('instances') or (), 1):
+        left, top, right, bottom = each['bbox']
+        where = f'{row["img_path"]}, object {number}'
+        box = (left, top, right - left, bottom - top)
+        crowd = bool(each.get('ignore_flag'))
+        found.append(Object(each['bbox_label'], box, where, each.get('mask'), is_crowd=crowd))
+    return found
+
+
+def labels_of(dataset: BaseDataset) -> dict[int, int]:
+    """The class of every value in a label map that has one, as mmseg reads it."""
+    num_classes, ignored = len(dataset.metainfo['classes']), dataset.ignore_index
+    table = {}
+    for value in range(256):
+        label = value
+        if dataset.reduce_zero_label:
+            label = IGNORED if value in (0, IGNORED) else value - 1
+        label = (dataset.label_map or {}).get(label, label)
+        if label in (ignored, IGNORED) or 0 <= label < num_classes:
+            table[value] = label
+    return table

@@ -12,11 +12,9 @@ from mmengine.registry import DefaultScope
 from torch import nn
 from torch.utils.data import DataLoader
 
-from mmeffvit.config.datasets import class_of, datasets_of, mentions
-from mmeffvit.config.values import dicts_in
-from mmeffvit.data import faults
-from mmeffvit.data.faults import Findings, Report
-from mmeffvit.data.formats.coco_file import LISTS, read_coco
+from mmeffvit.config.datasets import datasets_of
+from mmeffvit.data.faults import IMAGE_IRREGULAR, Findings
+from mmeffvit.data.formats.coco_file import read_coco
 from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into
@@ -27,53 +25,6 @@ from mmeffvit.zoo.models import OpenModel, build_source
 from mmeffvit.zoo.source import Source
 
 from .classes import wrong_classes
-from .detection import find_regular, images_of, read_checked, reads_as, voc_images
-
-
-def check_data(config: Config, splits: tuple[str, ...]) -> None:
-    """Check that every path of the data loaders exists, and read the annotation files.
-
-    Args:
-        config: The config of the run; mmdet or mmseg must be imported.
-        splits: The splits that the run uses, out of 'train', 'val', 'test'.
-
-    Raises:
-        UserError: If a path is missing, or a file has faults that would stop or crash the run.
-    """
-    check_paths(config, splits)
-    if int(os.environ.get('RANK', 0)):  # the first process reads for all
-        return
-    done = set()
-    for split in splits:
-        measures_masks = any(
-            'segm' in (metric.get('metric') or ())
-            for _, metric in dicts_in(config.get(f'{split}_evaluator'))
-        )
-        for dataset in datasets_of(config, split):
-            path = dict(_paths(dataset)).get('annotation file')
-            if path is None and config.get('default_scope') == 'mmseg':
-                report = Report(split, str(dataset.get('data_root')))
-                check_folders(dataset, report)
-                report.stop_run()
-            with_masks = measures_masks or mentions(dataset.get('pipeline'), 'with_mask')
-            if path is None or (path, with_masks, measures_masks) in done:
-                continue
-            done.add((path, with_masks, measures_masks))
-            report = Report(split, str(path))
-            cls = class_of(dataset, config.get('default_scope'))
-            if reads_as(cls, 'CocoDataset'):
-                folder = Path(dataset.get('data_root') or '', _prefix(dataset, 'img'))
-                needed = LISTS if split != 'test' else ('images', 'categories')
-                if file := read_checked(path, report, needed, with_masks=with_masks):
-                    find_regular(images_of(file, folder), report)
-            elif reads_as(cls, 'XMLDataset'):
-                root = Path(dataset.get('data_root') or '', _prefix(dataset, 'sub_data_root'))
-                xmls = root / dataset.get('ann_subdir', 'Annotations')
-                images = root / dataset.get('img_subdir', 'JPEGImages')
-                expected = voc_images(path, xmls, images, (), report)
-                if expected is not None:
-                    find_regular(expected, report)
-            report.stop_run((faults.MASK_SHORT,) if measures_masks else ())
 
 
 def check_paths(config: Config, splits: tuple[str, ...]) -> None:
@@ -87,7 +38,7 @@ def check_paths(config: Config, splits: tuple[str, ...]) -> None:
 
 def check_dataset_paths(dataset: Mapping, name: str) -> None:
     """See :func:`check_paths`; messages begin with the name of the data."""
-    for kind, path in _paths(dataset):
+    for kind, path in paths_of(dataset):
         if not path.exists():
             raise UserError(
                 f'{name} data: {kind} {str(path)!r} does not exist (in {path.parent.resolve()}). '
@@ -95,20 +46,17 @@ def check_dataset_paths(dataset: Mapping, name: str) -> None:
             )
 
 
-def check_folders(dataset: Mapping, report: Report) -> None:
+def check_folders(dataset: Mapping, findings: Findings) -> None:
     """Report pipes and other special files in the folders of a dataset, which mmseg ignores."""
-    for _, path in _paths(dict(dataset, ann_file=None)):
+    for _, path in paths_of(dict(dataset, ann_file=None)):
         for folder, _, names in os.walk(path):
             for name in names:
                 if not is_regular(os.path.join(folder, name)):
-                    report.add(faults.IMAGE_IRREGULAR, os.path.join(folder, name))
+                    findings.add(IMAGE_IRREGULAR, os.path.join(folder, name))
 
 
-def _prefix(dataset: Mapping, key: str) -> str:
-    return (dataset.get('data_prefix') or {}).get(key) or ''
-
-
-def _paths(dataset: Mapping) -> Iterator[tuple[str, Path]]:
+def paths_of(dataset: Mapping) -> Iterator[tuple[str, Path]]:
+    """The annotation file and the folders of a dataset that are on this machine."""
     root = dataset.get('data_root') or ''
     named = [('annotation file', dataset.get('ann_file'))]
     named += [('folder', path) for path in (dataset.get('data_prefix') or {}).values()]

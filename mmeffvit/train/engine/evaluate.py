@@ -14,7 +14,8 @@ from mmengine.runner import Runner
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.run import check_classes, check_data, load_checked
+from mmeffvit.train.checks.data import check_data
+from mmeffvit.train.checks.run import check_classes, load_checked
 from mmeffvit.utils.files import atomic_output, check_output, own_file
 from mmeffvit.zoo.source import find_source
 

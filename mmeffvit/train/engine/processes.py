@@ -46,6 +46,7 @@ def train_in_processes(
     resume: str | None = None,
     auto_scale_lr: bool = False,
     check: bool = True,
+    strict: bool = False,
 ) -> None:
     """Run :func:`mmeffvit.train.engine.train.train` in ``count`` processes, by its command.
 
@@ -59,7 +60,7 @@ def train_in_processes(
     check_count(count, options.device)
     script = [str(resource_dir('tools') / 'train.py'), config]
     script += ['--amp'] * amp + ['--auto-scale-lr'] * auto_scale_lr + ['--no-check'] * (not check)
-    script += ['--resume', resume] if resume else []
+    script += ['--strict'] * strict + (['--resume', resume] if resume else [])
     script += arguments_of(replace(options, launcher='pytorch'))
     torchrun = ['-m', 'mmeffvit.train.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
     threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))

@@ -20,7 +20,8 @@ from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.models.checkpoints.checkpoint import require_run
 from mmeffvit.models.checkpoints.load import resize_backbone, wrong_kinds
 from mmeffvit.train.checks.config import stop_at_faults
-from mmeffvit.train.checks.run import check_batches, check_classes, check_data, load_checked
+from mmeffvit.train.checks.data import check_data, repair_data
+from mmeffvit.train.checks.run import check_batches, check_classes, check_paths, load_checked
 from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
@@ -54,6 +55,7 @@ def train(
     resume: str | None = None,
     auto_scale_lr: bool = False,
     check: bool = True,
+    strict: bool = False,
 ) -> Runner:
     """Train as specified by a config of mmdet, mmseg or mmpretrain.
 
@@ -63,7 +65,8 @@ def train(
         amp: Mixed precision, on an accelerator.
         resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
         auto_scale_lr: Scale the learning rate with the total batch size.
-        check: Check the config first, see :mod:`mmeffvit.train.checks.config`.
+        check: Check the config and its data first, see :mod:`mmeffvit.train.checks`.
+        strict: Warnings about the data are errors.
 
     Returns:
         The runner, after training.
@@ -75,7 +78,7 @@ def train(
     source = find_source(config_path, options.cfg_options, ALL)
     config = source.config
     work_dir = prepare(config, options)
-    check_data(config, ('train', 'val'))
+    check_paths(config, ('train', 'val'))
     if amp:
         use_mixed_precision(config)
     if auto_scale_lr:
@@ -85,6 +88,10 @@ def train(
         # it replaces all weights but those of a teacher: none is downloaded
         without_weights(config.model, teachers=False)
     with owned(work_dir), options.output(config.work_dir):
+        if check:
+            repair_data(config, Path(config.work_dir, 'data'), strict=strict)
+        else:  # nothing is opened that would hang or crash
+            check_data(config, ('train', 'val'))
         runner = build_runner(config)
         for hook in options.hooks:
             runner.register_hook(hook)

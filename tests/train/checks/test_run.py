@@ -24,8 +24,7 @@ from mmeffvit.data import faults
 from mmeffvit.data.files import Sample
 from mmeffvit.data.formats.coco_file import run_lengths
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.data import check_dataset
-from mmeffvit.train.checks.run import check_data
+from mmeffvit.train.checks.data import MISREAD, check_data, check_dataset
 from mmeffvit.utils.optional import require
 
 SIDE = 32
@@ -151,8 +150,8 @@ def mutated(draw: Callable) -> Any:
 @example(content=[])
 def test_any_file_is_rejected_with_a_message_or_can_be_used(content, folder):
     config = config_of(folder, content)
-    (report,) = check_dataset(config, ('train',), Sample(None))
-    str(report).encode()
+    (data,) = check_dataset(config, ('train',), Sample(None))
+    data.findings.describe().encode()
     rejected = ''
     try:
         check_data(config, ('train',))
@@ -160,8 +159,8 @@ def test_any_file_is_rejected_with_a_message_or_can_be_used(content, folder):
         rejected = str(error)
     assert '\n' not in rejected
     if rejected:
-        assert report.faults, rejected
-    elif faults.IMAGE_MISSING not in report.counts:  # those are reported when they are read
+        assert data.findings.faults or faults.FILLED in data.findings.counts, rejected
+    elif not {faults.IMAGE_MISSING, *MISREAD} & {*data.findings.counts}:  # reported when read
         assert use(config) <= 2
 
 
@@ -175,7 +174,7 @@ def test_any_file_is_rejected_with_a_message_or_can_be_used(content, folder):
         (lambda c: c['images'][0].update(width=10**9), 'width 1000000000'),
         (lambda c: c['images'][0].update(width=2**17, height=2**17), 'height 131072'),
         (lambda c: c['annotations'][0].update(segmentation=[[1e9] * 6]), 'annotation 1'),
-        (lambda c: c['annotations'][0].update(segmentation=[]), 'no mask in annotation 1'),
+        (lambda c: c['annotations'][0].update(segmentation=[]), 'objects without a mask'),
         (lambda c: c['annotations'][2].update(id=1), 'id 1'),
         (lambda c: c['annotations'][2].update(segmentation=[[1, 1]]), 'annotation 3'),
     ],
