@@ -5,11 +5,13 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import torch
 from mmengine.config import Config
 from mmengine.evaluator import DumpResults
 from mmengine.fileio import dump
 from mmengine.logging import print_log
 from mmengine.runner import Runner
+from torch import Tensor
 
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import ALL
@@ -178,11 +180,23 @@ class AtomicDump(DumpResults):
 
 
 class DumpLabelMaps(AtomicDump):
-    """Dump label maps, predicted and true, without the scores: 118 MB for one image of ADE20K."""
+    """Dump label maps, predicted and true, in bytes where their labels fit.
+
+    Scores would take 118 MB for one image of ADE20K, and all results are in memory at once.
+    """
 
     def process(self, data_batch: Any, predictions: Sequence[dict]) -> None:
         kept = [{k: v for k, v in sample.items() if k != 'seg_logits'} for sample in predictions]
+        for sample in kept:
+            for key in {'pred_sem_seg', 'gt_sem_seg'} & sample.keys():
+                sample[key] = {**sample[key], 'data': in_bytes(sample[key]['data'])}
         super().process(data_batch, kept)
+
+
+def in_bytes(labels: Tensor) -> Tensor:
+    """Integer labels as uint8, if all are from 0 to 255."""
+    fits = labels.numel() == 0 or (labels.min() >= 0 and labels.max() < 256)
+    return labels.to(torch.uint8) if fits else labels
 
 
 def dump_results(scope: str, out: str) -> DumpResults:
