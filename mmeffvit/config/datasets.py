@@ -11,9 +11,8 @@ from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, Registry
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import reason
 
-from .build import isolated
+from .build import explain_error, isolated
 from .values import dicts_in
 
 DEFAULT_PROPOSALS = 1000
@@ -70,7 +69,8 @@ def build_unread(settings: Mapping[str, Any]) -> BaseDataset:
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         # at their end, constructors of mmseg's own datasets assert that their files exist
         if not (isinstance(error, AssertionError) and hasattr(dataset, '_metainfo')):
-            raise UserError(f'data ({name_of(settings)}): {reason(error)}') from error
+            why = explain_error(error, settings)
+            raise UserError(f'data ({name_of(settings)}): {why}') from error
     return dataset
 
 

@@ -29,7 +29,7 @@ WHOLE = (
 ANYWHERE = (
     'model.backbone.*', '*.in_channels', 'model.pretrained', 'model.train_cfg', '*.backend_args',
     '*.format_only', '*.use_sigmoid', '*.norm_cfg.requires_grad', '*.data_root', '*.num_workers',
-    '*.pin_memory', 'optim_wrapper.constructor',
+    '*.persistent_workers', '*.pin_memory', 'optim_wrapper.constructor',
 )  # fmt: skip
 SGD = ('optim_wrapper.optimizer.*', 'param_scheduler.0.start_factor')
 SYNCED_BY_RUNNER = '*.norm_cfg.type'  # `sync_bn` of our config says it for the full model

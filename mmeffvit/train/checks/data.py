@@ -35,6 +35,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import listed
 
 from .run import check_dataset_paths, check_folders, check_paths, paths_of
 
@@ -328,7 +329,7 @@ def check_categories(file: CocoFile, classes: Sequence[str], findings: faults.Fi
             findings.add(faults.CLASS_IGNORED, repr(name))
     for name in classes:
         if name not in theirs:
-            findings.add(faults.CLASS_MISSING, repr(name))
+            findings.add(faults.CLASS_MISSING, f'{name!r}, and the file has {listed(names)}')
     common = [name for name in names if name in ours]
     moved = [pair for pair in zip(common, classes, strict=False) if pair[0] != pair[1]]
     if moved and ours <= theirs:
