@@ -65,7 +65,7 @@ val_evaluator = test_evaluator = dict(ann_file={str(shapes / VAL)!r})
     content = json.loads((shapes / TRAIN).read_text())
     assert sets[0].count('train').total() == len(content['annotations'])
     config.train_dataloader.dataset.type = 'Nothing'
-    with pytest.raises(UserError, match='mmdet has no dataset of type 'Nothing''):
+    with pytest.raises(UserError, match="mmdet has no dataset of type 'Nothing'"):
         check_dataset(config)
 
 
