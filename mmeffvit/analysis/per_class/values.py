@@ -171,7 +171,8 @@ def check_label_maps(sample: Mapping[str, Any], num_classes: int) -> None:
     if found.shape != true.shape or found.dim() != 3 or len(found) != 1 or not are_integers:
         raise ValueError(f'a label map of {tuple(found.shape)} {found.dtype}, for one of '
                          f'{tuple(true.shape)} {true.dtype}')  # fmt: skip
-    if found.numel() and not (found.min() >= -1 and found.max() < num_classes):
+    # as int: a uint8 tensor is never >= -1, which it reads as 255
+    if found.numel() and not (int(found.min()) >= -1 and found.max() < num_classes):
         raise ValueError(f'labels from {found.min()} to {found.max()} of {num_classes} classes')
 
 
