@@ -107,6 +107,16 @@ def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     assert table.mean == pytest.approx(np.nanmean(list(expected.values())))
     assert (tmp_path / 'per_class.md').read_text() == to_markdown([table])
     assert cv2.imread(str(tmp_path / 'per_class.png')) is not None
+    # labels from 0, 255 ignored, as `test --out` dumps them
+    maps = {
+        'pred_sem_seg': np.where(found, found - 1, 0),
+        'gt_sem_seg': np.where(true, true - 1, 255),
+    }
+    sample = {k: dict(data=torch.from_numpy(v[None].astype(np.uint8))) for k, v in maps.items()}
+    dumped = tmp_path / 'found.pkl'
+    dumped.write_bytes(pickle.dumps([sample]))
+    (same,) = report_per_class(ADE, dumped, tmp_path, {'data_root': f'{ade_shapes}/'})
+    assert same.mean == table.mean
 
 
 @pytest.mark.parametrize('spoilt', ['maps', 'ade/annotations/validation'])
