@@ -100,8 +100,9 @@ def replace(name: str, make: Callable[[Path], Any]) -> Job:
 
 
 PICTURE = 'shapes/train2017/000001.png'
+NAME = Path(PICTURE).name
 FILE = f'shapes/{TRAIN}'
-FAR = 'a point far outside of the image in annotation 1'
+FAR = 'annotation 1: a polygon with a point far outside of the image'
 NOT_REGULAR = 'not a regular file'
 BAD_COCO: dict[str, tuple[Job, str]] = {
     'cut': (put(FILE, b'{"images": ['), f'{FILE} is not valid JSON'),
@@ -151,8 +152,8 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'deep polygon': (mask_of([[[[[1]]]]]), 'a polygon that is not a list of numbers'),
     'runs are negative': (runs([-5, 9]), 'run lengths that do not fill the image'),
     'runs are longer': (runs([0, 10**9]), 'run lengths that do not fill the image'),
-    'runs of another size': (runs([0, 81], 9), '[9, 9] in annotation 1'),
-    'runs of a huge size': (runs('0', 10**6), '[1000000, 1000000] in annotation 1'),
+    'runs of another size': (runs([0, 81], 9), 'annotation 1: [9, 9]'),
+    'runs of a huge size': (runs('0', 10**6), 'annotation 1: [1000000, 1000000]'),
     'code is odd': (runs('\x7f' * 99), 'run lengths that are truncated or not a COCO string'),
     'code is no text': (runs('\ud800'), r"not run lengths: '\ud800'"),
     'no category of a class': (edit(TRAIN, lambda c: c['categories'].pop()), 'categor'),
@@ -170,15 +171,15 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'annotation file is closed': (lambda f: (f / FILE).chmod(0), f"'{FILE}' cannot be read"),
     'validation is cut': (put(f'shapes/{VAL}', b'{'), f'{VAL} is not valid JSON'),
     'validation polygon of 1e9': (mask_of([[0, 0, 1e9, 0, 9, 1e9]], VAL), FAR),
-    'no image': (remove(PICTURE), PICTURE),
+    'no image': (remove(PICTURE), NAME),
     'image is PostScript': (in_turn(install_ghostscript, postscript(PICTURE)), PICTURE),
     'image is empty': (put(PICTURE, b''), PICTURE),
     'image is none': (put(PICTURE, b'not an image'), PICTURE),
     'image is cut': (
         lambda f: (f / PICTURE).write_bytes((f / PICTURE).read_bytes()[:200]), PICTURE),
-    'image is a folder': (replace(PICTURE, Path.mkdir), PICTURE),
-    'image is a pipe': (replace(PICTURE, os.mkfifo), PICTURE),
-    'image is a device': (replace(PICTURE, lambda p: p.symlink_to('/dev/zero')), PICTURE),
+    'image is a folder': (replace(PICTURE, Path.mkdir), NAME),
+    'image is a pipe': (replace(PICTURE, os.mkfifo), NAME),
+    'image is a device': (replace(PICTURE, lambda p: p.symlink_to('/dev/zero')), NAME),
     'image is a loop': (replace(PICTURE, lambda p: p.symlink_to(p.name)), PICTURE),
     'image is closed': (lambda f: (f / PICTURE).chmod(0), PICTURE),
     'image is of 1 pixel': (lambda f: Image.new('RGB', (1, 1)).save(f / PICTURE), PICTURE),

@@ -190,14 +190,15 @@ DAMAGED = {
     'darknet': WRITTEN,  # it can do without
     **{kind: FIRST[kind] for kind in ('yolo', 'voc', 'masks', 'labelme', 'supervisely', 'kitti')},
 }
+NAMED = {**DAMAGED, 'csv': f'error: {FIRST["csv"]}'}
 BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
     'links in a circle': (link_around, {'': WRITTEN}),
-    'a pipe for annotations': (pipe, DAMAGED),
+    'a pipe for annotations': (pipe, NAMED),
     'pipes beside': (pipe_beside, {
         '': WRITTEN, 'voc': f'a.xml{IRREGULAR}', 'labelme': f'a.json{IRREGULAR}',
         'masks': 'error: a.csv cannot be read',
     }),
-    'a link to nothing': (dangle, DAMAGED),
+    'a link to nothing': (dangle, NAMED),
     'a folder that is a link to nothing': (dangling_folder, {
         'yolo': 'error: data.yaml has no images to train on', 'coco': NO_FILE,
         **dict.fromkeys(('voc', 'masks', 'createml', 'supervisely', 'kitti'), NO_FORMAT),
@@ -210,7 +211,7 @@ BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
         **DAMAGED, 'yolo': 'images without objects', 'kitti': 'images without objects',
     }),
     'a number of 6000 digits': (endless, DAMAGED),
-    'a line of 10 MB': (long_line, DAMAGED),
+    'a line of 10 MB': (long_line, NAMED),
 }  # fmt: skip
 NOT_YAML = 'data.yaml is not a YAML file in UTF-8 without aliases'
 TRAIN = b'\ntrain: images/train\n'
