@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,7 +57,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Contender:
+class Contender(ABC):
     """A model with its way of training.
 
     Args:
@@ -79,25 +80,25 @@ class Contender:
         height, width = (-(-side // self.multiple) * self.multiple for side in shape)
         return height, width
 
+    @abstractmethod
     def train(self, run: Run) -> list[str]:
         """The command that trains, or resumes an interrupted training."""
-        raise NotImplementedError
 
+    @abstractmethod
     def curve(self, run: Run) -> list[float]:
         """The metric of each validation so far, in percent."""
-        raise NotImplementedError
 
+    @abstractmethod
     def export(self, run: Run) -> dict[str, list[str]]:
         """The command that writes each file: 'float' and, where there is one, 'int8'."""
-        raise NotImplementedError
 
+    @abstractmethod
     def file(self, run: Run, kind: str) -> Path:
         """The exported file of a kind."""
-        raise NotImplementedError
 
+    @abstractmethod
     def predict(self, run: Run, kind: str, out: Path) -> list[str]:
         """The command that predicts the test split with the 'model' or an exported file."""
-        raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
         """The environment variables of its commands."""

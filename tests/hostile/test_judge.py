@@ -42,7 +42,7 @@ def naive(folder: Path) -> None:
     pickle.loads((folder / 'model.pth').read_bytes())
 
 
-def with_photograph(folder: Path) -> None:
+def with_picture(folder: Path) -> None:
     (folder / 'only_copy.jpg').write_bytes(b'precious')
 
 
@@ -84,9 +84,9 @@ def nothing(folder: Path) -> None:
 FAULTS = {
     'a plain unpickler': (naive, with_payload, 'code run'),
     'a writer that removes': (
-        lambda folder: (folder / 'only_copy.jpg').unlink(), with_photograph, 'data lost'),
+        lambda folder: (folder / 'only_copy.jpg').unlink(), with_picture, 'data lost'),
     'a writer that overwrites': (
-        lambda folder: (folder / 'only_copy.jpg').write_bytes(b'x'), with_photograph, 'data lost'),
+        lambda folder: (folder / 'only_copy.jpg').write_bytes(b'x'), with_picture, 'data lost'),
     'an endless wait': (lambda folder: time.sleep(60), nothing, 'hang'),
     'a process that waits for its child': (start_another, nothing, 'hang'),
     'an abort': (lambda folder: os.abort(), nothing, 'crash'),
