@@ -224,13 +224,6 @@ def voc_config(root: Path) -> Config:
     return Config(dict(default_scope='mmdet', train_dataloader=dict(dataset=dataset)))
 
 
-@pytest.mark.parametrize(('kind', 'damage'), VOC_DAMAGE.values(), ids=VOC_DAMAGE)
-def test_voc_is_judged_the_same_in_a_config_and_in_a_folder(kind, damage, tmp_path):
-    config = voc_config(tmp_path)
-    damage(tmp_path)
-    same_judgement(config, kind, tmp_path)
-
-
 def paint(path: Path) -> None:
     labels = np.array(Image.open(path))
     labels[0, 0] = 99
@@ -265,9 +258,16 @@ def map_config(root: Path, count: int = 6) -> Config:
     return Config(dict(default_scope='mmseg', train_dataloader=dict(dataset=dataset)))
 
 
-@pytest.mark.parametrize(('kind', 'damage'), MAP_DAMAGE.values(), ids=MAP_DAMAGE)
-def test_label_maps_are_judged_the_same_in_a_config_and_in_a_folder(kind, damage, tmp_path):
-    config = map_config(tmp_path)
+CASES = {
+    f'{layout}, {name}': (make, *case)
+    for layout, make, damages in (('VOC', voc_config, VOC_DAMAGE), ('maps', map_config, MAP_DAMAGE))
+    for name, case in damages.items()
+}
+
+
+@pytest.mark.parametrize(('make', 'kind', 'damage'), CASES.values(), ids=CASES)
+def test_voc_and_label_maps_are_judged_as_in_a_folder(make, kind, damage, tmp_path):
+    config = make(tmp_path)
     damage(tmp_path)
     same_judgement(config, kind, tmp_path)
 
