@@ -66,6 +66,10 @@ def test_a_fused_module_keeps_the_biases_of_the_last_size():
         assert fused((7, 5), 2).requires_grad
     fused.table.mul_(2)  # as by a step of training
     assert torch.equal(fused((7, 5), 2), 2 * found)
+    fused.table.data.mul_(2)  # without a step in between
+    assert torch.equal(fused((7, 5), 2), 4 * found)
+    fused.load_state_dict(plain.state_dict())
+    assert torch.equal(fused((7, 5), 2), plain((7, 5), 2))
     assert fused.to('meta')((7, 5), 2).is_meta
 
 
