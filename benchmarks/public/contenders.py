@@ -12,13 +12,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
+import torch
 from mmengine.config import Config
+from mmengine.hub import get_config
 
 from mmeffvit.errors import UserError
+from mmeffvit.train.folder.base import Base
+from mmeffvit.train.folder.options import FinetuneOptions
+from mmeffvit.train.folder.recipe import Overrides
+from mmeffvit.train.folder.run import default_model, write_run
 from mmeffvit.utils.files import write_file
 
 from ..machine import ROOT
@@ -165,7 +170,7 @@ MMEFFVIT = (sys.executable, '-m', 'mmeffvit')
 class OpenMMLab(Ours):
     """A model of mmdet or mmseg in our recipe: data, augmentation, optimizer and schedule are ours.
 
-    ``model`` is a file of mmdet's or mmseg's configs.
+    ``model`` is the name of a config of mmdet or mmseg.
     """
 
     def train(self, run: Run) -> list[str]:
@@ -188,39 +193,20 @@ class OpenMMLab(Ours):
 
     def written(self, run: Run) -> str:
         """Our config for the dataset with the model of the peer."""
-        from mmeffvit.data.prepare import PrepareOptions
-        from mmeffvit.train.folder.base import Base
-        from mmeffvit.train.folder.options import FinetuneOptions
-        from mmeffvit.train.folder.recipe import Overrides
-        from mmeffvit.train.folder.run import default_model, write_run
-
         size = run.found.about.image_size if self.task == 'detection' else None
         options = FinetuneOptions(
             weights='none',
             seed=run.seed,
-            reading=PrepareOptions(),
             overrides=Overrides(epochs=run.epochs, image_size=size, processes=1),
         )
         base = Base.of(default_model(run.data, options))
         ours = run.folder / 'ours.py'
         write_run(run.data, base, ours, options)
         config = Config.fromfile(ours)
-        peer = Config.fromfile(mim_config(self.model))
+        peer = get_config(self.model)
         config.model = with_classes(peer.model.to_dict(), len(run.found.about.classes))
         config.pop('custom_imports', None)
         return config.dump()
-
-
-def mim_config(path: str) -> Path:
-    """A config file that mmdet or mmseg brings, from ``mmdet/rtmdet/...``."""
-    package, _, rest = path.partition('/')
-    return package_folder(package) / '.mim' / 'configs' / rest
-
-
-def package_folder(package: str) -> Path:
-    spec = find_spec(package)
-    assert spec, package
-    return Path(spec.origin or '').parent
 
 
 def with_classes(model: dict, number: int) -> dict:
@@ -310,7 +296,7 @@ def make_environment(folder: Path) -> None:
     Raises:
         UserError: If it cannot be installed.
     """
-    site = package_folder('torch').parent
+    site = Path(torch.__file__).parents[1]
     try:
         subprocess.run([sys.executable, '-m', 'venv', str(folder)], check=True)
         own = next(folder.glob('lib/python*/site-packages'))
@@ -328,30 +314,30 @@ CONTENDERS: tuple[Contender, ...] = (
     Ultralytics('yolo11n', 'detection', AGPL, 'yolo11n.yaml', 0.48),
     Ultralytics('yolo26n', 'detection', AGPL, 'yolo26n.yaml', 0.43),
     OpenMMLab(
-        'rtmdet-tiny', 'detection', APACHE, 'mmdet/rtmdet/rtmdet_tiny_8xb32-300e_coco.py', 0.7
+        'rtmdet-tiny', 'detection', APACHE, 'mmdet::rtmdet/rtmdet_tiny_8xb32-300e_coco.py', 0.7
     ),
-    OpenMMLab('yolox-nano', 'detection', APACHE, 'mmdet/yolox/yolox_nano_8xb8-300e_coco.py', 0.4),
+    OpenMMLab('yolox-nano', 'detection', APACHE, 'mmdet::yolox/yolox_nano_8xb8-300e_coco.py', 0.4),
     Ours('ours', 'segmentation', APACHE, '', 2.0),
     Ultralytics('yolo26n-sem', 'segmentation', AGPL, 'yolo26n-sem.yaml', 2.75),
     OpenMMLab(
         'fast-scnn',
         'segmentation',
         APACHE,
-        'mmseg/fastscnn/fast_scnn_8xb4-160k_cityscapes-512x1024.py',
+        'mmseg::fastscnn/fast_scnn_8xb4-160k_cityscapes-512x1024.py',
         1.0,
     ),
     OpenMMLab(
         'bisenetv2',
         'segmentation',
         APACHE,
-        'mmseg/bisenetv2/bisenetv2_fcn_4xb4-160k_cityscapes-1024x1024.py',
+        'mmseg::bisenetv2/bisenetv2_fcn_4xb4-160k_cityscapes-1024x1024.py',
         3.0,
     ),
     OpenMMLab(
         'segformer-b0',
         'segmentation',
         APACHE,
-        'mmseg/segformer/segformer_mit-b0_8xb2-160k_ade20k-512x512.py',
+        'mmseg::segformer/segformer_mit-b0_8xb2-160k_ade20k-512x512.py',
         3.0,
     ),
 )

@@ -11,12 +11,14 @@ import cv2
 import numpy as np
 import onnx
 import pytest
+from mmengine.config import Config
+from mmengine.hub import get_config
 from onnx import TensorProto, helper
 
 from benchmarks.public import data as public_data
 from benchmarks.public.clock import Clock
 from benchmarks.public.compare import Entry, entries, measure
-from benchmarks.public.contenders import CONTENDERS, OpenMMLab, Ours
+from benchmarks.public.contenders import CONTENDERS, OpenMMLab, Ours, Run, with_classes
 from benchmarks.public.data import (
     CELLS,
     SETS,
@@ -176,13 +178,9 @@ def test_images_are_padded_as_each_project_does(name: str, size: tuple[int, int]
 def test_a_peer_of_openmmlab_is_its_model_with_our_recipe(
     name: str, cells: Located, tmp_path: Path
 ) -> None:
-    from mmengine.config import Config
-
-    from benchmarks.public.contenders import Run, mim_config, with_classes
-
     contender = next(c for c in CONTENDERS if c.name == name)
     assert isinstance(contender, OpenMMLab)
-    model = with_classes(Config.fromfile(mim_config(contender.model)).model.to_dict(), 3)
+    model = with_classes(get_config(contender.model).model.to_dict(), 3)
     assert 'SyncBN' not in str(model)
     assert "'Pretrained'" not in str(model)
     if contender.task == 'detection':
