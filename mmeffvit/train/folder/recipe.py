@@ -187,7 +187,7 @@ def make_recipe(
 def own_size(pictures: Sequence[Picture], largest: int) -> tuple[int, int]:
     """Height and width of the typical image, up to ``largest`` each: none is enlarged."""
     sides = zip(*(picture.size for picture in pictures), strict=True)
-    width, height = (max(MIN_SIZE, min(largest, round(median(side)))) for side in sides)
+    height, width = (max(MIN_SIZE, min(largest, round(median(side)))) for side in sides)
     return height, width
 
 

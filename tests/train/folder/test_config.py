@@ -209,7 +209,7 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
 
 def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_steps(tmp_path):
     name = 'segformer_swiftformer_xs_ade20k'
-    config = write(tmp_path, name, Overrides(), size=(480, 360), count=367)
+    config = write(tmp_path, name, Overrides(), size=(360, 480), count=367)
     (crop,) = settings_of(config.train_dataloader, 'RandomCrop')
     (resize,) = settings_of(config.val_dataloader, 'Resize')
     assert crop['crop_size'] == config.model.data_preprocessor.size == (360, 480)
@@ -220,7 +220,7 @@ def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_s
     assert config.custom_hooks[0].momentum == 0.01  # of EMA weights, from the steps
     large = write(tmp_path, name, Overrides(), size=(2048, 1024))
     assert large.model.data_preprocessor.size == (512, 512)
-    tuned = write(tmp_path, name, Overrides(), Start('x', 'x.pth'), size=(480, 360), count=367)
+    tuned = write(tmp_path, name, Overrides(), Start('x', 'x.pth'), size=(360, 480), count=367)
     assert tuned.rate == fit_rate(Base.of(name), 8) < 6e-5
     assert tuned.model.data_preprocessor.size == (512, 512)
     wanted = write(tmp_path, name, Overrides(image_size=512, epochs=3), size=(480, 360))
