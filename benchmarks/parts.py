@@ -26,6 +26,7 @@ from . import (
     phones,
     process,
     scaling,
+    steps,
     throughput,
     training,
     units,
@@ -39,7 +40,7 @@ PARTS: dict[str, ModuleType] = {
     for part in (
         backbones, training, deployed, int8, choice, detectors, operators, alternatives,
         gemm, headlines, papers, phones, scaling, compiled, throughput, attention, mixers, units,
-        process, ablation,
+        process, steps, ablation,
     )
 }  # fmt: skip
 
