@@ -68,15 +68,16 @@ def features(x: Tensor, kernel: str) -> Tensor:
     return (F.normalize(x, dim=2) if kernel == 'cosine_sigmoid' else x).sigmoid()
 
 
-def flow(first: Tensor, second: Tensor, epsilon: float) -> Tensor:
-    """Inner product over the channels, with epsilon: (..., D, N) -> (..., N)."""
-    return ((first + epsilon) * (second + epsilon)).sum(dim=-2)
-
-
 def smallest_divisor(dtype: torch.dtype) -> float:
     """For a product of sigmoids, which may be zero; backward divides by its square, too."""
     tiny = torch.finfo(dtype).tiny
     return tiny if dtype == torch.float16 else tiny**0.5  # the root would be 0.008 in float16
+
+
+def flow(first: Tensor, second: Tensor, epsilon: float) -> Tensor:
+    """Inner product over the channels, with epsilon, positive: (..., D, N) -> (..., N)."""
+    product = ((first + epsilon) * (second + epsilon)).sum(dim=-2)
+    return product.clamp_min(smallest_divisor(product.dtype))
 
 
 class MobileAttention(HeadMixer):
