@@ -122,15 +122,6 @@ def test_efficientformerv2_takes_any_mixer_in_its_blocks(name):
         assert not torch.equal(backbone(x)[-1], maps[-1])
 
 
-def weights_of(backbone: Backbone) -> set[str]:
-    return {key for key in backbone.state_dict() if '.mixer.' not in key}
-
-
-def test_a_mixer_adds_weights_of_its_own_only():
-    plain = weights_of(EfficientFormerV2(EFV2_TINY))
-    assert all(weights_of(EfficientFormerV2(EFV2_TINY, attention=name)) == plain for name in MIXED)
-
-
 def test_an_attention_for_no_stage_is_an_error():
     with pytest.raises(ValueError, match="attention is 'hydra', but mobile_stages is empty"):
         PVTv2MobiAtt(PVT, attention='hydra', mobile_stages=())

@@ -181,11 +181,11 @@ def pixels_of(picture: Path, size: tuple[int, int]) -> Tensor:
 @pytest.mark.slow
 @pytest.mark.parametrize('name', sampled(EFFICIENT, SMALLER))
 def test_a_file_of_efficientformerv2_finds_what_its_own_network_finds(name, folder, log):
-    """At another size than that of the tables, whose biases are resized as by the authors."""
-    size, native = (160, 128), {'model.backbone.resize_matrix': True}
+    """At the size of the tables: others are resized as test_position_bias.py says."""
+    size, native = (128, 128), {'model.backbone.resolution': 128}
     picture = files.save_picture(folder / 'p.png', *size)
     pixels = pixels_of(picture, size)
-    network = efficientformerv2.with_random_weights(EFFICIENT[name](), pixels)
+    network = efficientformerv2.with_random_weights(EFFICIENT[name](resolution=128), pixels)
     if name.startswith('maskrcnn'):
         find_the_same(name, network, folder, size, size, **native)
     else:

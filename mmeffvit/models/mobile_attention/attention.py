@@ -63,11 +63,6 @@ FORMS = {  #       kernel            clip   factor softmax_over normalizer epsil
 # fmt: on
 
 
-def features(x: Tensor, kernel: str) -> Tensor:
-    """Phi of queries or keys (B, M, D, N)."""
-    return (F.normalize(x, dim=2) if kernel == 'cosine_sigmoid' else x).sigmoid()
-
-
 def smallest_divisor(dtype: torch.dtype) -> float:
     """For a product of sigmoids, which may be zero; backward divides by its square, too."""
     tiny = torch.finfo(dtype).tiny
@@ -148,7 +143,8 @@ class MobileAttention(HeadMixer):
 
     def phi(self, x: Tensor) -> Tensor:
         """The features of queries or keys (B, M, D, N)."""
-        return features(x, self.form.kernel)
+        x = F.normalize(x, dim=2) if self.form.kernel == 'cosine_sigmoid' else x
+        return x.sigmoid()
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of the values, of mean 1 if ``factor``, and output gates: both (B, M, N)."""

@@ -17,7 +17,6 @@ from mmeffvit.models.checkpoints.download import download
 from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.models.checkpoints.sources import copy_into, fetch
 from mmeffvit.train.checks.settings import loads_weights
-from tests.conftest import run_python
 from tests.models.checkpoints import spelling
 
 ARCH = dict(channels=(8, 8, 16, 16), depths=(3, 3, 6, 4))  # the blocks of XS
@@ -262,51 +261,3 @@ def test_files_of_the_hub_are_taken_from_the_folder_of_downloaded_weights(tmp_pa
     assert fetch('hf://a/b/config.json').read_text() == 'a/b/config.json'
     copy = copy_into(tmp_path / 'other', 'hf://a/b')
     assert copy.relative_to(tmp_path / 'other').as_posix() == 'a/b/pytorch_model.bin'
-
-
-HUB_SCRIPT = """
-import sys
-from mmeffvit.models import SwiftFormer
-from mmeffvit.models.checkpoints import CheckpointError
-for address in sys.argv[1:]:
-    print('address:', address)
-    try:
-        print(SwiftFormer({arch}).load_pretrained(address))
-    except CheckpointError as error:
-        print('rejected:', error)
-"""
-CACHED = ('hf://timm/tiny.in1k', 'hf://timm/tiny.in1k@main')
-ABSENT = 'hf://timm/swiftformer_l1.dist_in1k'
-
-
-@pytest.fixture(scope='module')
-def printed_offline(tmp_path_factory) -> dict[str, str]:
-    """What loading says of every address where there is no network and a cache of one file.
-
-    In a process of its own: the library of the hub reads its settings when it is imported.
-    """
-    home = tmp_path_factory.mktemp('hub')
-    repository = home / 'hub' / 'models--timm--tiny.in1k'
-    snapshot = repository / 'snapshots' / ('0' * 40)
-    snapshot.mkdir(parents=True)
-    (repository / 'refs').mkdir()
-    (repository / 'refs' / 'main').write_text('0' * 40)
-    tensors = {key: value.contiguous() for key, value in official_state(randomised()).items()}
-    save_file(tensors, snapshot / 'model.safetensors')
-    env = {'HF_HOME': str(home), 'HF_HUB_OFFLINE': '1'}
-    run = run_python('-c', HUB_SCRIPT.format(arch=ARCH), *CACHED, ABSENT, env=env)
-    _, *parts = run.stdout.split('address: ')
-    return dict(part.split('\n', 1) for part in parts)
-
-
-@pytest.mark.parametrize('address', CACHED)
-def test_a_hub_address_is_read_from_the_hub_cache_offline(printed_offline, address):
-    assert 'tensors loaded' in printed_offline[address]
-    assert 'rejected:' not in printed_offline[address]
-
-
-def test_without_network_the_file_to_download_is_named(printed_offline):
-    printed = printed_offline[ABSENT]
-    assert 'rejected:' in printed
-    assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in printed
-    assert 'give the path of your copy' in printed

@@ -8,7 +8,6 @@ from mmeffvit.models import EfficientFormerV2
 from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention, TalkingHeadsAttention
 from mmeffvit.models.efficientformerv2.position_bias import PositionBias
 from mmeffvit.models.layers.regularization import DropPath, LayerScale
-from mmeffvit.models.mobile_attention.attention import MobileAttention
 from tests.models.declared import EFFICIENTFORMERV2 as TINY
 from tests.models.parity import load_from, randomized
 
@@ -52,23 +51,6 @@ def test_initial_values_are_the_official_ones():
     assert feed_forward.expand.conv.bias.abs().max() == 0
     assert feed_forward.depthwise.conv.bias.abs().max() > 0
     assert all(m.table.abs().max() == 0 for m in backbone.modules() if isinstance(m, PositionBias))
-
-
-def mixers(backbone: EfficientFormerV2) -> list[type]:
-    found = [
-        m for m in backbone.modules() if isinstance(m, TalkingHeadsAttention | MobileAttention)
-    ]
-    return [type(m) for m in found]
-
-
-def test_mobile_attention_replaces_attention_in_blocks_and_optionally_in_downsampling():
-    assert mixers(EfficientFormerV2('s0')) == [TalkingHeadsAttention] * 5
-    mobile = EfficientFormerV2('s0', attention='mobile')
-    # the step from the third stage to the fourth comes after the two blocks of the third
-    assert mixers(mobile) == [MobileAttention] * 2 + [TalkingHeadsAttention] + [MobileAttention] * 2
-    whole = EfficientFormerV2('s0', attention='mobile', downsampling='mobile')
-    assert mixers(whole) == [MobileAttention] * 5
-    assert not any('table' in key for key in whole.state_dict())
 
 
 @pytest.mark.parametrize(('downsampling', 'dropped'), [('local_global', 20), ('mobile', 21)])
