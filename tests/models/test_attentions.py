@@ -25,16 +25,14 @@ from mmeffvit.models.swiftformer.backbone import ATTENTIONS as SWIFT_ATTENTIONS
 from tests.deploy.formats.onnx.test_write import assert_agrees
 from tests.deploy.models import smooth_image
 from tests.models.parity import randomized
-from tests.models.test_contract import EFV2_TINY, total
+from tests.models.test_contract import EFV2_TINY, TINY, total
 from tests.variants import sampled
 
-PVT = dict(channels=(8, 8, 20, 16), depths=(1, 1, 1, 1), expansions=(2, 2, 2, 2))
+PVT, SWIFT, SHVIT = (TINY[name] for name in ('PVTv2', 'SwiftFormer', 'SHViT'))
 MIXED = [name for name in MIXERS if name != 'mobile']  # a family of its own in the contract
 EVA = dict(type='eva', window=3, chunks=4)
 
 
-SWIFT = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 1))
-SHVIT = dict(channels=(16, 24, 32), depths=(1, 1, 1), attended=(0, 8, 8))
 MOBILE = dict(
     stem_channels=8, channels=(8, 8, 12, 8, 8), attention_channels=(8, 8, 8),
     attention_depths=(1, 1, 1),
@@ -120,15 +118,6 @@ def test_efficientformerv2_takes_any_mixer_in_its_blocks(name):
         for module in found:  # the output depends on it
             module.register_forward_hook(lambda _, __, output: 2 * output)
         assert not torch.equal(backbone(x)[-1], maps[-1])
-
-
-def weights_of(backbone: Backbone) -> set[str]:
-    return {key for key in backbone.state_dict() if '.mixer.' not in key}
-
-
-def test_a_mixer_adds_weights_of_its_own_only():
-    plain = weights_of(EfficientFormerV2(EFV2_TINY))
-    assert all(weights_of(EfficientFormerV2(EFV2_TINY, attention=name)) == plain for name in MIXED)
 
 
 def test_an_attention_for_no_stage_is_an_error():

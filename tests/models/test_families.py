@@ -1,6 +1,5 @@
 """Every family has a folder with its backbone, its attention and its key table."""
 
-import ast
 import shutil
 import sys
 from pathlib import Path
@@ -9,19 +8,13 @@ import pytest
 import torch
 
 from mmeffvit.analysis.attention import Canvas, record_attention
-from mmeffvit.models import Backbone, SHViT, families
+from mmeffvit.models import Backbone, families
 from mmeffvit.models.checkpoints.rename import recognize
-from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from tests.conftest import ROOT, run_python
-from tests.test_layering import imported_by
 
 PACKAGE = ROOT / 'mmeffvit'
 PAPERS = PACKAGE / 'models'
 BACKBONES = sorted(PAPERS.glob('*/backbone.py'))
-MIXERS = PAPERS / 'mobile_attention' / 'mixers.py'  # chosen by name in backbones
-PARTS = sorted(
-    path for name in ('keys', 'attention', 'ablations') for path in PAPERS.glob(f'*/{name}.py')
-)
 
 
 def file_of(cls: type[Backbone]) -> Path:
@@ -32,56 +25,15 @@ def test_every_folder_with_a_backbone_registers_a_family():
     assert {file_of(cls) for cls in families().values()} == set(BACKBONES)
 
 
-def assert_complete(cls: type[Backbone]) -> None:
-    """A family has what the converter, the attention reader and the contract need."""
+@pytest.mark.parametrize('cls', families().values())
+def test_a_family_has_variants_a_key_table_and_attention_that_can_be_read(cls):
     for arch in cls.variants:
         with torch.device('meta'):
-            backbone = cls(arch)
-        layout = recognize(backbone.state_dict(), cls.layouts)
-        assert layout is not None, f'no layout knows the keys of {cls.__name__} {arch}'
+            assert recognize(cls(arch).state_dict(), cls.layouts) is not None, arch
     backbone = cls(next(iter(cls.variants))).eval()
     with record_attention(backbone, Canvas(64, 96, (40, 20))) as readings, torch.no_grad():
         backbone(torch.zeros(1, 3, 64, 96))
     assert all(reading.title and reading.maps for reading in readings.values())
-
-
-@pytest.mark.parametrize('name', families())
-def test_a_family_has_variants_a_key_table_and_attention_that_can_be_read(name):
-    assert_complete(families()[name])
-
-
-def test_a_missing_key_table_or_attention_is_noticed(monkeypatch):
-    with pytest.raises(AssertionError, match='no layout knows the keys'):
-        assert_complete(type('Forgetful', (SHViT,), dict(layouts=())))
-    monkeypatch.delattr(SingleHeadSelfAttention, 'read_attention')
-    with pytest.raises(ValueError, match='no attention layer'):
-        assert_complete(SHViT)
-
-
-@pytest.mark.parametrize('path', PARTS, ids=lambda path: f'{path.parent.name}-{path.stem}')
-def test_every_key_table_and_every_attention_is_that_of_a_family(path):
-    source = f'mmeffvit.models.{path.parent.name}.{path.stem}'
-    used = {
-        imported.rpartition('.')[2]
-        for file in (*BACKBONES, MIXERS)
-        for imported in imported_by(file)
-        if imported.startswith(f'{source}.')
-    }
-    assert used, f'no backbone imports {source}'
-    assert layers_in(path) <= used
-
-
-def layers_in(path: Path) -> set[str]:
-    """The layers of a file, except bases and parts of the others."""
-    tree = ast.parse(path.read_text())
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    inner = {ast.unparse(base) for node in classes for base in node.bases}
-    inner |= {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return {
-        node.name
-        for node in classes
-        if any(getattr(part, 'name', '') == 'forward' for part in node.body)
-    } - inner
 
 
 FIFTH = """

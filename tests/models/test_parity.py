@@ -43,7 +43,7 @@ def test_gradients_equal_those_of_timm(timm, tmp_path, name, arch):
     tolerance, indices = 1e-9, FAMILIES[name].timm_indices
     ours, theirs = (m.double() for m in pair(timm, tmp_path, name, arch, GRADIENT_SIZE))
     load_from(ours, theirs, tmp_path)
-    x = torch.randn(1, 3, *GRADIENT_SIZE, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 3, *GRADIENT_SIZE, dtype=torch.float64, requires_grad=True)
     y = x.detach().clone().requires_grad_()
     maps = theirs.forward_intermediates(x, indices=indices, intermediates_only=True)
     sum(m.tanh().sum() for m in maps).backward()

@@ -18,27 +18,6 @@ def decode(anchors: Tensor, deltas: Tensor, limit: float | None = None) -> Tenso
     return torch.cat([center - half, center + half], dim=1)
 
 
-def overlaps(one: Tensor, others: Tensor) -> Tensor:
-    """Intersection over union of (4,) with (N, 4)."""
-    low, high = torch.maximum(one[:2], others[:, :2]), torch.minimum(one[2:], others[:, 2:])
-    inside = (high - low).clamp(min=0).prod(dim=1)
-    areas = (others[:, 2:] - others[:, :2]).prod(dim=1)
-    return inside / (areas + (one[2:] - one[:2]).prod() - inside)
-
-
-def keep_best(boxes: Tensor, scores: Tensor, labels: Tensor, threshold: float) -> Tensor:
-    """Non-maximum suppression per class: indices of the remaining boxes, best first."""
-    alive = torch.ones(len(boxes), dtype=torch.bool)
-    kept = []
-    for index in scores.argsort(descending=True).tolist():
-        if not alive[index]:
-            continue
-        kept.append(index)
-        same = labels == labels[index]
-        alive &= ~(same & (overlaps(boxes[index], boxes) > threshold))
-    return torch.tensor(kept, dtype=torch.long)
-
-
 def grid_anchors(height: int, width: int, stride: int, sides: list[tuple[float, float]]) -> Tensor:
     """Anchors of mmdet 2 in pixels as (cx, cy, w, h): centered on the corner of their cell."""
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing='ij')

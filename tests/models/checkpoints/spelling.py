@@ -3,52 +3,16 @@
 import re
 from collections.abc import Callable, Iterable
 
+import torch
+from torch import Tensor
+
+from mmeffvit.models import Backbone
+from mmeffvit.models.checkpoints import rename
+from tests.models.declared import DECLARED
+
 Rules = list[tuple[str, str | Callable[[re.Match], str]]]
 
 LAST_ENCODER = {'2': 2, '3': 4, '4': 3}  # by stage counted from 0: encoders before the last norm
-
-
-def from_swiftformer(key: str) -> str:
-    """Our key of a SwiftFormer in the official spelling."""
-    part, *rest = key.split('.')
-    if part == 'stem':
-        index = {('0', 'conv'): 0, ('0', 'norm'): 1, ('1', 'conv'): 3, ('1', 'norm'): 4}
-        return f'patch_embed.{index[rest[0], rest[1]]}.{rest[2]}'
-    if part == 'output_norms':
-        return '.'.join([f'norm{2 * int(rest[0])}', *rest[1:]])
-    stage, kind, *rest = rest
-    if kind == 'downsample':
-        name = {'conv': 'proj', 'norm': 'norm'}[rest[0]]
-        return f'network.{2 * int(stage) - 1}.{name}.{rest[1]}'
-    return f'network.{2 * int(stage)}.' + '.'.join(_swiftformer_block(rest))
-
-
-def _swiftformer_block(parts: list[str]) -> list[str]:
-    index, *inner = parts
-    tail = '.'.join(inner)
-    spelled = {
-        'attention.score.weight': 'attn.w_g',
-        'attention_scale.scale': 'layer_scale_1',
-        'feed_forward_scale.scale': 'layer_scale_2',
-        'layer_scale.scale': 'layer_scale',
-        'local_representation.layer_scale.scale': 'local_representation.layer_scale',
-    }
-    if tail in spelled:
-        return [index, spelled[tail]]
-    heads = {
-        'attention.query': 'attn.to_query',
-        'attention.key': 'attn.to_key',
-        'attention.proj': 'attn.Proj',
-        'attention.out': 'attn.final',
-        'feed_forward.norm': 'linear.norm1',
-        'feed_forward.expand': 'linear.fc1',
-        'feed_forward.project': 'linear.fc2',
-    }
-    head, _, leaf = tail.rpartition('.')
-    if head in heads:
-        return [index, heads[head], leaf]
-    words = {'depthwise': 'dwconv', 'expand': 'pwconv1', 'project': 'pwconv2'}
-    return [index, *(words.get(word, word) for word in inner)]
 
 
 # from timm's spelling to the official one; the first rule that matches a whole key is the one
@@ -156,3 +120,16 @@ def official_keys(family: str, timm_keys: Iterable[str]) -> dict[str, str]:
         match, made = next((m, made) for m, made in matches if m)
         spelled[key] = made(match) if callable(made) else match.expand(made)
     return spelled
+
+
+def official_state(backbone: Backbone, name: str) -> dict[str, Tensor]:
+    """The weights of a backbone of ours by the official keys of a model with a name of timm."""
+    import timm
+
+    with torch.device('meta'):
+        theirs = timm.create_model(name).state_dict()
+    family = type(backbone)
+    (table,) = (layout.table for layout in family.layouts if layout.name == 'official')
+    renamed, _ = rename(official_keys(DECLARED[family.__name__].timm, theirs).values(), table)
+    state = backbone.state_dict()
+    return {official: state[key] for official, key in renamed.items() if key in state}

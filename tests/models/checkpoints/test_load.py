@@ -17,10 +17,9 @@ from mmeffvit.models.checkpoints.download import download
 from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.models.checkpoints.sources import copy_into, fetch
 from mmeffvit.train.checks.settings import loads_weights
-from tests.conftest import run_python
-from tests.models.checkpoints.spelling import from_swiftformer
+from tests.models.checkpoints import spelling
 
-ARCH = dict(channels=(8, 8, 16, 16), depths=(1, 1, 1, 2))
+ARCH = dict(channels=(8, 8, 16, 16), depths=(3, 3, 6, 4))  # the blocks of XS
 
 
 def randomised() -> SwiftFormer:
@@ -34,15 +33,15 @@ def randomised() -> SwiftFormer:
 
 def official_state(backbone: SwiftFormer, output_norms: bool = False) -> dict[str, torch.Tensor]:
     """The weights as an official file has them: linear layers and scores two-dimensional."""
-    state = {}
-    for key, value in backbone.state_dict().items():
-        if key.startswith('output_norms') and not output_norms:
-            continue
-        if '.attention.' in key and value.ndim == 4:
+    state = spelling.official_state(backbone, 'swiftformer_xs')
+    for key, value in state.items():
+        if '.attn.' in key and value.ndim == 4:
             value = value.flatten(1)
-        if 'score' in key:
-            value = value.T
-        state[from_swiftformer(key)] = value
+        state[key] = value.T if key.endswith('w_g') else value
+    for key, value in backbone.state_dict().items() if output_norms else ():
+        if key.startswith('output_norms.'):
+            _, stage, name = key.split('.')
+            state[f'norm{2 * int(stage)}.{name}'] = value
     state['head.weight'] = torch.zeros(1000, 16)
     state['dist_head.bias'] = torch.zeros(1000)
     return state
@@ -194,46 +193,15 @@ def test_a_file_of_another_family_is_named(tmp_path):
         SwiftFormer(ARCH).load_pretrained(tmp_path / 'resnet.pth')
 
 
-class Payload:
-    """A class that nobody declared safe."""
-
-
-def test_a_file_with_a_foreign_class_is_rejected_by_name(tmp_path):
-    torch.save({'model': Payload()}, tmp_path / 'foreign.pth')
-    with pytest.raises(CheckpointError, match=r'test_load\.Payload'):
-        SwiftFormer(ARCH).load_pretrained(tmp_path / 'foreign.pth')
-
-
+@pytest.mark.parametrize('name', ['model.pth', 'model.safetensors'])
 @pytest.mark.parametrize('kept', [0.3, 0.95])
-def test_a_truncated_file_is_called_that(tmp_path, kept):
-    path = tmp_path / 'cut.pth'
-    torch.save(official_state(randomised()), path)
+def test_a_truncated_file_is_called_that(tmp_path, name, kept):
+    tensors = {key: value.contiguous() for key, value in official_state(randomised()).items()}
+    path = tmp_path / name
+    (save_file if path.suffix == '.safetensors' else torch.save)(tensors, path)
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
-    with pytest.raises(CheckpointError, match=r'cut\.pth is truncated or damaged'):
+    with pytest.raises(CheckpointError, match=rf'{name} is truncated or damaged'):
         SwiftFormer(ARCH).load_pretrained(path)
-
-
-def test_a_flipped_bit_is_found(tmp_path):
-    path = tmp_path / 'bit.pth'
-    torch.save(official_state(randomised()), path)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(CheckpointError, match='truncated or damaged'):
-        SwiftFormer(ARCH).load_pretrained(path)
-
-
-def test_a_truncated_safetensors_file_is_called_that(tmp_path):
-    path = tmp_path / 'cut.safetensors'
-    save_file({'a': torch.ones(1000)}, path)
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(CheckpointError, match='truncated or damaged'):
-        SwiftFormer(ARCH).load_pretrained(path)
-
-
-def test_a_missing_file_is_named_with_its_folder(tmp_path):
-    with pytest.raises(CheckpointError, match=r'no\.pth.*does not exist'):
-        SwiftFormer(ARCH).load_pretrained(tmp_path / 'no.pth')
 
 
 @pytest.fixture
@@ -293,56 +261,3 @@ def test_files_of_the_hub_are_taken_from_the_folder_of_downloaded_weights(tmp_pa
     assert fetch('hf://a/b/config.json').read_text() == 'a/b/config.json'
     copy = copy_into(tmp_path / 'other', 'hf://a/b')
     assert copy.relative_to(tmp_path / 'other').as_posix() == 'a/b/pytorch_model.bin'
-
-
-HUB_SCRIPT = """
-import sys
-from mmeffvit.models import SwiftFormer
-from mmeffvit.models.checkpoints import CheckpointError
-for address in sys.argv[1:]:
-    print('address:', address)
-    try:
-        print(SwiftFormer({arch}).load_pretrained(address))
-    except CheckpointError as error:
-        print('rejected:', error)
-"""
-CACHED = ('hf://timm/tiny.in1k', 'hf://timm/tiny.in1k@main')
-ABSENT = 'hf://timm/swiftformer_l1.dist_in1k'
-
-
-@pytest.fixture(scope='module')
-def printed_offline(tmp_path_factory) -> dict[str, str]:
-    """What loading says of every address where there is no network and a cache of one file.
-
-    In a process of its own: the library of the hub reads its settings when it is imported.
-    """
-    home = tmp_path_factory.mktemp('hub')
-    repository = home / 'hub' / 'models--timm--tiny.in1k'
-    snapshot = repository / 'snapshots' / ('0' * 40)
-    snapshot.mkdir(parents=True)
-    (repository / 'refs').mkdir()
-    (repository / 'refs' / 'main').write_text('0' * 40)
-    tensors = {key: value.contiguous() for key, value in official_state(randomised()).items()}
-    save_file(tensors, snapshot / 'model.safetensors')
-    env = {'HF_HOME': str(home), 'HF_HUB_OFFLINE': '1'}
-    run = run_python('-c', HUB_SCRIPT.format(arch=ARCH), *CACHED, ABSENT, env=env)
-    _, *parts = run.stdout.split('address: ')
-    return dict(part.split('\n', 1) for part in parts)
-
-
-@pytest.mark.parametrize('address', CACHED)
-def test_a_hub_address_is_read_from_the_hub_cache_offline(printed_offline, address):
-    assert 'tensors loaded' in printed_offline[address]
-    assert 'rejected:' not in printed_offline[address]
-
-
-def test_without_network_the_file_to_download_is_named(printed_offline):
-    printed = printed_offline[ABSENT]
-    assert 'rejected:' in printed
-    assert 'timm/swiftformer_l1.dist_in1k/resolve/main/model.safetensors' in printed
-    assert 'give the path of your copy' in printed
-
-
-def test_a_malformed_hub_address_is_named():
-    with pytest.raises(CheckpointError, match='hf://OWNER/REPOSITORY'):
-        SwiftFormer(ARCH).load_pretrained('hf://swiftformer')

@@ -11,7 +11,6 @@ from mmengine.logging import HistoryBuffer
 from mmeffvit.errors import CheckpointError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.models.checkpoints.safe_globals import read_pickle
-from tests.hostile.pickles import SIDES, array, dtype, integer, text
 
 
 def test_a_log_history_comes_back_whole(tmp_path):
@@ -36,13 +35,6 @@ def test_what_was_loaded_is_saved_as_plain_numpy_again(tmp_path):
     np.testing.assert_array_equal(
         read_content(tmp_path / 'b.pth')['table'], np.arange(6.0).reshape(2, 3)
     )
-
-
-def test_plain_arrays_in_the_same_spelling_load(tmp_path):
-    state = b'(' + integer(3) + text('<') + b'NNN' + integer(-1) + integer(-1) + integer(0) + b'tb'
-    body = array(dtype('f8') + state, np.arange(8.0).tobytes(), SIDES)
-    (tmp_path / 'good.pkl').write_bytes(b'\x80\x02' + body + b'.')
-    np.testing.assert_array_equal(read_pickle(tmp_path / 'good.pkl'), np.arange(8.0))
 
 
 @pytest.mark.parametrize('protocol', [2, 4, 5])

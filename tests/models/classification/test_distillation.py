@@ -56,15 +56,6 @@ def test_the_teacher_is_no_part_of_the_student_and_stays_as_it_is():
     assert deepcopy(model).teacher.model is teacher
 
 
-def test_scores_of_both_classifiers_are_averaged_in_tests():
-    model = build(tiny_student()).eval()
-    images, _ = batch()
-    with torch.no_grad():
-        x = model.head.pre_logits(model.backbone(images))
-        expected = (model.head.classifier(x) + model.head.distilled(x)) / 2
-        assert torch.equal(model(images), expected)
-
-
 def test_the_weights_of_a_teacher_are_loaded_completely_or_rejected(tmp_path):
     weights = build(tiny_teacher()).state_dict()
     torch.save(weights, tmp_path / 'teacher.pth')

@@ -13,21 +13,6 @@ def made_for(rows: int, columns: int) -> PositionBias:
     return bias
 
 
-@pytest.mark.parametrize('stride', [1, 2])
-@pytest.mark.parametrize('size', [(3, 3), (3, 5), (1, 4)])
-def test_a_bias_is_the_entry_of_its_distance(size, stride):
-    rows, columns = size
-    bias = made_for(rows, columns)
-    found = bias(size, stride)
-    queries = [(r, c) for r in range(0, rows, stride) for c in range(0, columns, stride)]
-    keys = [(r, c) for r in range(rows) for c in range(columns)]
-    assert found.shape == (2, len(queries), len(keys))
-    for i, (row, column) in enumerate(queries):
-        for j, (other_row, other_column) in enumerate(keys):
-            entry = abs(row - other_row) * columns + abs(column - other_column)
-            assert torch.equal(found[:, i, j], bias.table[:, entry])
-
-
 def test_a_table_is_unchanged_to_the_bit_at_its_own_size():
     table = torch.randn(8, 49)
     assert torch.equal(resize_table(table, (7, 7), (7, 7)), table)
@@ -39,14 +24,6 @@ def test_resizing_is_bilinear_in_both_distances_and_keeps_the_corners():
     resized = resize_table(table, (3, 4), (5, 7)).view(5, 7)
     expected = 10 * torch.arange(5.0)[:, None] / 2 + torch.arange(7.0) / 2
     torch.testing.assert_close(resized, expected)
-
-
-def test_another_size_uses_the_resized_table():
-    bias = made_for(4, 4)
-    larger = made_for(6, 8)
-    with torch.no_grad():
-        larger.table.copy_(resize_table(bias.table, (4, 4), (6, 8)))
-    torch.testing.assert_close(bias((6, 8)), larger((6, 8)))
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Outputs of heads, seen and replaced through hooks."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -63,73 +64,70 @@ def test_a_head_of_a_mixer_is_zeroed_alone(name):
     torch.testing.assert_close(layer(*inputs), whole, rtol=0, atol=0)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize('reduction', [1, 2])
-def test_a_head_of_spatial_reduction_is_its_columns_of_the_projection(reduction):
-    layer = SpatialReductionAttention(16, 4, reduction).eval()
-    blind = copy.deepcopy(layer)
-    blind.proj.weight[:, 4:8] = 0
-    heads_of(layer).hook(remove(1))
-    torch.testing.assert_close(layer(X), blind(X))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    ('layer', 'out', 'inputs'),
-    [
-        (MultiHeadAttention(16, 4), 'proj', (SEQUENCE, (4, 5))),
-        (SelfAttention(16, 4), 'out', (X,)),
-        (PartialMultiHeadAttention(24, 16), 'proj.conv', (torch.cat((X, X[:, :8]), dim=1),)),
-    ],
-    ids=lambda case: type(case).__name__,
-)
-def test_a_head_of_other_layers_is_its_columns_of_the_projection(layer, out, inputs):
-    if isinstance(layer, PartialMultiHeadAttention):
-        nn.init.ones_(layer.proj.norm.weight)
-    layer.eval()
-    blind = copy.deepcopy(layer)
-    blind.get_submodule(out).weight[:, 4:8] = 0
-    expected = blind(*inputs)
-    assert not torch.allclose(layer(*inputs), expected)
-    with compare_heads(layers_with_heads(layer)) as (outputs, maps):
-        layer(*inputs)
-    assert len(outputs[''].by_head()) == 4
-    assert len(maps) == layer.is_readable
-    heads_of(layer).hook(remove(1))
-    torch.testing.assert_close(layer(*inputs), expected)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize('batch_first', [False, True])
-def test_a_head_of_torchs_attention_is_its_columns_of_the_projection(batch_first):
-    layer = torch_attention(batch_first=batch_first)
-    blind = copy.deepcopy(layer)
-    blind.out_proj.weight[:, 12:] = 0
-    x = SEQUENCE if batch_first else SEQUENCE.transpose(0, 1)
-    hidden = torch.zeros(2, 20, dtype=torch.bool)
-    hidden[1, 15:] = True
-    given = dict(query=x, key=x, value=x.flip(-1), key_padding_mask=hidden)
-    expected = blind(**given)[0]
-    heads_of(layer).hook(remove(3))
-    torch.testing.assert_close(layer(**given)[0], expected)
-    torch.testing.assert_close(layer(*given.values())[0], expected)
-
-
-@torch.no_grad()
-def test_a_head_of_deformable_attention_is_its_columns_of_the_projection():
-    torch.manual_seed(0)
-    layer = MultiScaleDeformableAttention(16, 4, num_levels=1, batch_first=True).eval()
+def deformable_attention() -> MultiScaleDeformableAttention:
+    layer = MultiScaleDeformableAttention(16, 4, num_levels=1, batch_first=True)
     nn.init.normal_(layer.attention_weights.weight)
-    blind = copy.deepcopy(layer)
-    blind.output_proj.weight[:, :4] = 0
-    given = dict(
-        query=SEQUENCE,
-        reference_points=torch.rand(2, 20, 1, 2),
-        spatial_shapes=torch.tensor([[5, 4]]),
-        level_start_index=torch.tensor([0]),
-    )
-    heads_of(layer).hook(remove(0))
-    torch.testing.assert_close(layer(**given), blind(**given))
+    return layer
+
+
+def partial_attention() -> PartialMultiHeadAttention:
+    layer = PartialMultiHeadAttention(24, 16)
+    nn.init.ones_(layer.proj.norm.weight)
+    return layer
+
+
+FIRST = SEQUENCE.transpose(0, 1)
+HIDDEN = torch.arange(20).expand(2, -1) >= torch.tensor([[20], [15]])
+SAMPLED = dict(
+    reference_points=((torch.arange(80) * 0.7).sin() / 2 + 0.5).view(2, 20, 1, 2),
+    spatial_shapes=torch.tensor([[5, 4]]),
+    level_start_index=torch.tensor([0]),
+)
+# layers of 4 heads with a projection of their outputs: its name, and the inputs of the forward
+PROJECTED = {
+    'spatial reduction': (lambda: SpatialReductionAttention(16, 4, 2), 'proj', (X,), {}),
+    'no reduction': (lambda: SpatialReductionAttention(16, 4), 'proj', (X,), {}),
+    'tokens': (lambda: MultiHeadAttention(16, 4), 'proj', (SEQUENCE, (4, 5)), {}),
+    'map': (lambda: SelfAttention(16, 4), 'out', (X,), {}),
+    'part': (partial_attention, 'proj.conv', (torch.cat((X, X[:, :8]), dim=1),), {}),
+    'swin': (lambda: WindowMSA(16, 4, (2, 2)), 'proj', (SEQUENCE[:, :4],), {}),
+    'torch': (torch_attention, 'out_proj', (FIRST, FIRST, FIRST.flip(-1)),
+              dict(key_padding_mask=HIDDEN)),
+    'torch, batch first': (partial(torch_attention, batch_first=True), 'out_proj', (),
+                           dict(query=SEQUENCE, key=SEQUENCE, value=SEQUENCE.flip(-1))),
+    'deformable': (deformable_attention, 'output_proj', (SEQUENCE,), SAMPLED),
+}  # fmt: skip
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('name', PROJECTED)
+def test_a_head_is_its_columns_of_the_projection(name):
+    make, out, inputs, options = PROJECTED[name]
+    torch.manual_seed(0)
+    layer = make().eval()
+
+    def run(model: nn.Module) -> torch.Tensor:
+        found = model(*inputs, **options)
+        return found[0] if isinstance(found, tuple) else found
+
+    whole = run(layer)
+    for visit, own in ((remove(1), 0.0), (keep_only(1), 1.0)):
+        blind = copy.deepcopy(layer)
+        weight = blind.get_submodule(out).weight
+        factors = torch.full((weight.shape[1],), 1 - own)
+        factors[4:8] = own
+        factors[16:] = 1.0  # channels of no head
+        weight.mul_(factors.view(-1, *[1] * (weight.ndim - 2)))
+        handle = heads_of(layer).hook(visit)
+        torch.testing.assert_close(run(layer), run(blind))
+        assert not torch.allclose(run(layer), whole)
+        handle.remove()
+    torch.testing.assert_close(run(layer), whole)
+    if name != 'deformable':
+        with compare_heads(layers_with_heads(layer)) as (outputs, maps):
+            run(layer)
+        assert len(outputs[''].by_head()) == 4
+        assert len(maps) == (name != 'map')
 
 
 @torch.no_grad()
@@ -156,26 +154,6 @@ def test_equal_heads_have_equal_maps_and_opposite_outputs_are_seen():
         layer(SEQUENCE, SEQUENCE, SEQUENCE)
     torch.testing.assert_close(maps[''].by_head(), [1.0] * 4)
     torch.testing.assert_close(outputs[''].by_head(), [1 / 3, -1.0, 1 / 3, 1 / 3])
-
-
-@torch.no_grad()
-@pytest.mark.parametrize('build', [MultiHeadAttention, nn.MultiheadAttention])
-def test_keeping_one_head_is_zeroing_the_columns_of_all_others(build):
-    layer = torch_attention(batch_first=True) if build is nn.MultiheadAttention else build(16, 4)
-    blind, inputs = copy.deepcopy(layer), (SEQUENCE,) * 3
-    if build is MultiHeadAttention:
-        inputs = (SEQUENCE, (4, 5))
-    projection = blind.proj if build is MultiHeadAttention else blind.out_proj
-    kept = projection.weight[:, 8:12].clone()
-    projection.weight[:] = 0
-    projection.weight[:, 8:12] = kept
-    expected = blind(*inputs)
-    whole = layer(*inputs)
-    handle = heads_of(layer).hook(keep_only(2))
-    first = (lambda x: x[0]) if build is nn.MultiheadAttention else (lambda x: x)
-    torch.testing.assert_close(first(layer(*inputs)), first(expected))
-    handle.remove()
-    torch.testing.assert_close(first(layer(*inputs)), first(whole))
 
 
 @torch.no_grad()
@@ -209,20 +187,6 @@ def test_maps_of_a_layer_that_reads_one_query_are_those_of_every_query():
     with compare_heads(layers_with_heads(layer)) as (_, found):
         layer(x)
     assert found[''].by_head()[0] == pytest.approx(float(sum(others) / 3), rel=1e-4)
-
-
-@torch.no_grad()
-def test_windows_of_swin_have_heads():
-    torch.manual_seed(0)
-    layer = WindowMSA(16, 4, (2, 2)).eval()
-    windows = torch.randn(6, 4, 16)
-    blind = copy.deepcopy(layer)
-    blind.proj.weight[:, 4:8] = 0
-    with compare_heads(layers_with_heads(layer)) as (outputs, maps):
-        layer(windows)
-    assert outputs[''].total.shape == maps[''].total.shape == (4, 4)
-    heads_of(layer).hook(remove(1))
-    torch.testing.assert_close(layer(windows), blind(windows))
 
 
 def test_a_single_head_has_no_others():

@@ -203,34 +203,6 @@ def test_channel_attention_by_head_equals_its_equation(name):
     torch.testing.assert_close(layer(*inputs), expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize('name', ['head_softmax', 'head_linear'])
-def test_an_output_of_attention_among_heads_depends_on_its_own_token_alone(name):
-    layer, (query, key, value) = build(name), maps((3, 4))
-    for tensor in (query, key, value):
-        tensor.requires_grad_()
-    layer(query, key, value)[:, :, 1, 2].square().sum().backward()
-    for tensor in (query, key, value):
-        own = tensor.grad[:, :, 1, 2].clone()
-        tensor.grad[:, :, 1, 2] = 0
-        assert own.abs().min() > 0
-        assert not tensor.grad.any()
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    ('name', 'changes'),
-    [
-        ('token_softmax', False), ('token_linear', False), ('head_softmax', True),
-        ('head_linear', True),
-    ],
-)  # fmt: skip
-def test_order_of_keys_and_values_matters_to_attention_among_heads_alone(name, changes):
-    layer, (query, key, value) = build(name), maps((3, 4))
-    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
-    moved = (m.flatten(2)[..., order].view(m.shape) for m in (key, value))
-    assert torch.allclose(layer(query, key, value), layer(query, *moved)) != changes
-
-
 @torch.no_grad()
 @pytest.mark.parametrize('name', ['head_softmax', 'head_linear'])
 def test_attention_among_heads_may_take_the_place_of_the_values_of_linear_attention(name):
@@ -297,10 +269,12 @@ def test_queries_may_lie_on_another_grid_than_keys(name):
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize('name', NAMES)
-def test_half_precision_stays_finite_over_many_tokens(name, dtype):
+@pytest.mark.parametrize('offset', [-30.0, 0.0, 30.0])
+@pytest.mark.parametrize('name', MIXERS)
+def test_half_precision_stays_finite_over_many_tokens(name, offset, dtype):
     layer = make(name, 16, 16, 4).to(dtype)
     query, key, value = (3 * torch.randn(1, 16, 64, 64) - 5 for _ in range(3))
+    query += offset
     key[:, :, 0] = 0
     assert layer(*(m.to(dtype) for m in (query, key, value))).isfinite().all()
 
@@ -316,12 +290,6 @@ def test_the_map_of_hydra_gives_its_output_and_sums_to_cosines():
         q, k = query.flatten(2)[0, :, index], key.flatten(2)[0]
         cosines = torch.cosine_similarity(q[:, None], k, dim=0)
         torch.testing.assert_close(reading.maps[''].flatten(), cosines)
-
-
-def test_hydra_is_not_linear_attention_with_heads_of_one_channel():
-    inputs = maps((4, 4))
-    one = make('token_linear', CHANNELS, VALUES, 1, head_channels=1)
-    assert (build('hydra')(*inputs) - one(*inputs)).abs().max() > 0.1
 
 
 def test_noise_of_eva_is_added_in_train_mode_only():
@@ -376,14 +344,14 @@ def test_bad_arguments_are_named_with_their_choices(attention, named):
         choose(attention, MIXERS, num_sizes=3)(CHANNELS, CHANNELS, 3)
 
 
-@pytest.mark.parametrize('name', [name for name in NAMES if name != 'hydra'])
+@pytest.mark.parametrize('name', [name for name in MIXERS if name != 'hydra'])
 def test_heads_that_do_not_divide_the_channels_are_named_when_a_mixer_is_built(name):
     for options, channels, value_channels in ((5, 12, 12), (24, 12, 12), (4, 12, 13)):
         with pytest.raises(ValueError, match=f'{options}'):
             make(name, channels, value_channels, 1, head_channels=options)
 
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('name', MIXERS)
 def test_channels_that_do_not_divide_into_heads_are_named(name):
     query, value = torch.zeros(1, 12, 2, 2), torch.zeros(1, 13, 2, 2)
     with pytest.raises(ValueError, match='queries of 12 and values of 13 channels'):

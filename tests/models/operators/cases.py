@@ -135,6 +135,15 @@ def run_deform_attention() -> list[Tensor]:
     return differentiate(attend, value, location, weight)
 
 
+def assert_recorded(results: list[Tensor], name: str, tolerance: float = 2e-6) -> None:
+    """The results of a case are those of a compiled mmcv, which are rounded to six digits."""
+    compiled = json.loads(RECORDED.read_text())[name]
+    for result, recorded in zip(results, compiled, strict=True):
+        found = torch.as_tensor(result).cpu().flatten()
+        expected = torch.tensor(recorded, dtype=found.dtype)
+        torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance)
+
+
 def is_compiled() -> bool:
     """Whether the functions of a compiled mmcv are called."""
     module = sys.modules['mmcv.ops.nms'].ext_module

@@ -17,11 +17,15 @@ MODULES = (
 )
 
 
-@pytest.fixture
-def _operators(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let mmcv call our functions, also where it is compiled."""
     for name in MODULES:
         monkeypatch.setattr(sys.modules[f'mmcv.ops.{name}'], 'ext_module', functions)
+
+
+@pytest.fixture
+def _operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_ours(monkeypatch)
 
 
 @pytest.fixture(params=['torchvision', 'plain'])

@@ -43,31 +43,30 @@ def lite(tmp_path) -> Path:
     return tmp_path
 
 
-def run(lite: Path, code: str) -> list[str]:
+SCRIPTS = {  # with what they print; the last asks the host's compiler, whose absence is reported
+    'mmdet alone gets no models of ours': (
+        f'import mmdet.models{CALL}import sys; print("mmeffvit" in sys.modules)\nimport mmeffvit',
+        ['[1]', 'False'],
+    ),
+    'a spawned process': (SPAWN, ['[0]']),
+    "after our import, and for mmcv's report": (
+        f'import mmeffvit{CALL}from mmcv.utils.env import collect_env\n'
+        'print(collect_env()["MMCV Compiler"])',
+        ['[1]', 'n/a'],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', SCRIPTS)
+def test_operators_are_found(name, lite):
+    code, expected = SCRIPTS[name]
     script = lite / 'script.py'
     script.write_text(code)
-    found = run_python('-W', 'ignore', script, env={'PYTHONPATH': f'{lite}{os.pathsep}{ROOT}'})
-    assert found.returncode == 0, found.stdout
-    return found.stdout.splitlines()
-
-
-@pytest.mark.slow
-def test_mmdet_alone_gets_operators_but_no_models_of_ours(lite):
-    code = f'import mmdet.models{CALL}import sys; print("mmeffvit" in sys.modules)\nimport mmeffvit'
-    assert run(lite, code) == ['[1]', 'False']
-
-
-@pytest.mark.slow
-def test_operators_are_found_after_our_import_and_for_mmcvs_report(lite):
-    code = f'import mmeffvit{CALL}from mmcv.utils.env import collect_env\n'
-    lines = run(lite, code + 'print(collect_env()["MMCV Compiler"])')
-    # the report also calls the host's compiler, whose absence the shell reports in between
-    assert [lines[0], lines[-1]] == ['[1]', 'n/a']
-
-
-@pytest.mark.slow
-def test_a_spawned_process_finds_the_operators(lite):
-    assert run(lite, SPAWN) == ['[0]']
+    done = run_python('-W', 'ignore', script, env={'PYTHONPATH': f'{lite}{os.pathsep}{ROOT}'})
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    assert [lines[0], *lines[1:][-1:]] == expected
 
 
 def test_a_compiled_library_takes_precedence(tmp_path):

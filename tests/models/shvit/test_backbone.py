@@ -1,13 +1,11 @@
 """SHViT: sizes, initial values."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.models import SHViT
-from mmeffvit.models.shvit.ablations import FullMultiHeadAttention, PartialMultiHeadAttention
+from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from mmeffvit.models.shvit.backbone import VARIANTS, Downsample, SHViTBlock, with_ratio
 
@@ -74,37 +72,6 @@ def test_macs_of_the_ablation(row):
     assert sum(p.numel() for p in backbone.parameters()) / 1e6 == pytest.approx(millions, abs=6e-3)
     layers = [block.attention for stage in backbone.stages for block in stage.blocks]
     assert all(layer is None for layer in layers) == (row == '2 no attention')
-
-
-def test_other_designs_cost_what_their_products_do():
-    arch, without = VARIANTS['s3'], giga_macs(attention='none')
-    sizes = [(arch.depths[i], arch.channels[i], arch.attended[i], n) for i, n in ((1, 49), (2, 16))]
-    full = sum(depth * (4 * c * c * n + 2 * c * n * n) for depth, c, _, n in sizes)
-    assert giga_macs(attention='multi_head') == pytest.approx(without + full / 1e9)
-    narrow = sum(
-        depth * (2 * c * a * n + a * (32 + a) * n + (16 + a) * n * n) for depth, c, a, n in sizes
-    )
-    assert giga_macs(attention='bottleneck') == pytest.approx(without + narrow / 1e9)
-
-
-@torch.no_grad()
-def test_multi_head_attention_is_that_of_vit_on_all_channels():
-    block = (
-        SHViTBlock(12, attended=4, make_attention=partial(FullMultiHeadAttention, num_heads=3))
-        .double()
-        .eval()
-    )
-    x = torch.randn(2, 12, 3, 4, dtype=torch.float64)
-    norm, layer = block.attention
-    tokens = x.flatten(2).transpose(1, 2)
-    tokens = tokens - tokens.mean(2, keepdim=True)
-    tokens = tokens / (tokens.square().mean(2, keepdim=True) + 1e-6).sqrt()
-    query, key, value = (tokens @ layer.qkv.weight[:, :, 0, 0].T + layer.qkv.bias).chunk(3, dim=2)
-    mixed = []
-    for q, k, v in zip(*(m.chunk(3, dim=2) for m in (query, key, value)), strict=True):
-        mixed.append((q @ k.transpose(1, 2) / 2).softmax(2) @ v)
-    expected = torch.cat(mixed, 2) @ layer.out.weight[:, :, 0, 0].T + layer.out.bias
-    torch.testing.assert_close(layer(norm(x)).flatten(2).transpose(1, 2), expected)
 
 
 @pytest.mark.parametrize(

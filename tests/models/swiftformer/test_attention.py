@@ -1,37 +1,11 @@
-"""Efficient additive attention against its equation."""
+"""Forms of efficient additive attention against their equations, and their norm."""
 
 import pytest
 import torch
 
+from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.swiftformer.ablations import KeyValueAdditiveAttention
 from mmeffvit.models.swiftformer.attention import EfficientAdditiveAttention
-
-
-def naive(layer: EfficientAdditiveAttention, x: torch.Tensor) -> torch.Tensor:
-    """The official formula on tokens (B, N, C), written out, with the factor C ** -0.5."""
-    batch, channels, height, width = x.shape
-    tokens = x.flatten(2).transpose(1, 2)
-
-    def linear(conv, value):
-        bias = 0 if conv.bias is None else conv.bias
-        return value @ conv.weight[:, :, 0, 0].T + bias
-
-    query, key = linear(layer.query, tokens), linear(layer.key, tokens)
-    query = query / query.norm(dim=2, keepdim=True)
-    key = key / key.norm(dim=2, keepdim=True)
-    weights = linear(layer.score, query) * channels**-0.5  # (B, N, 1)
-    weights = weights / weights.norm(dim=1, keepdim=True)
-    global_query = (weights * query).sum(dim=1, keepdim=True)  # (B, 1, C)
-    out = linear(layer.out, linear(layer.proj, global_query * key) + query)
-    return out.transpose(1, 2).reshape(batch, channels, height, width)
-
-
-@pytest.mark.parametrize('size', [(1, 1), (5, 7), (16, 8)])
-def test_attention_equals_its_equation(size):
-    layer = EfficientAdditiveAttention(12).double()
-    x = torch.randn(2, 12, *size, dtype=torch.float64)
-    # float64 on both sides: only the summation order differs
-    torch.testing.assert_close(layer(x), naive(layer, x), rtol=1e-12, atol=1e-12)
 
 
 @torch.no_grad()
@@ -79,25 +53,15 @@ def test_an_unknown_form_is_named():
         EfficientAdditiveAttention(12, form='default')
 
 
-def test_a_zero_vector_gives_no_nan_in_half_precision():
-    layer = EfficientAdditiveAttention(8).bfloat16()
-    for parameter in layer.parameters():
-        torch.nn.init.zeros_(parameter)
-    assert layer(torch.zeros(1, 8, 4, 4, dtype=torch.bfloat16)).isfinite().all()
-
-
-def test_float16_guards_the_norm_in_float32():
-    from mmeffvit.models.layers.norms import unit_norm
-
-    out = unit_norm(torch.zeros(1, 4, 2, 2, dtype=torch.float16), dim=1)
-    assert out.dtype == torch.float16
-    assert out.isfinite().all()
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+def test_a_zero_vector_has_a_norm_in_half_precision(dtype):
+    out = unit_norm(torch.zeros(1, 4, 2, 2, dtype=dtype), dim=1)
+    assert out.dtype == dtype
+    assert not out.any()
 
 
 @pytest.mark.parametrize('dim', [1, (2, 3)])
 def test_the_gradient_of_a_norm_equals_that_of_its_formula(dim):
-    from mmeffvit.models.layers.norms import unit_norm
-
     x = torch.randn(2, 5, 4, 3, dtype=torch.float64, requires_grad=True)
     expected = x / x.square().sum(dim=dim, keepdim=True).sqrt()
     torch.testing.assert_close(unit_norm(x, dim), expected)
@@ -106,9 +70,3 @@ def test_the_gradient_of_a_norm_equals_that_of_its_formula(dim):
     (wanted,) = torch.autograd.grad((expected * factors).sum(), x)
     torch.testing.assert_close(found, wanted)
     assert torch.autograd.gradgradcheck(lambda x: unit_norm(x, dim), (x[:1, :2, :2, :2],))
-
-
-def test_gradients_match_finite_differences():
-    layer = EfficientAdditiveAttention(4).double()
-    x = torch.randn(1, 4, 3, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(layer, (x,))
