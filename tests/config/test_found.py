@@ -232,6 +232,16 @@ def test_a_config_beside_a_checkpoint_names_no_other_code(file, run, trace):
     assert find_source(str(bad / 'config.py')).config.model.bbox_head.bbox_coder.type == TYPE
 
 
+@pytest.mark.parametrize('text', ['import {}', "_base_ = '{}.py'", "x = '{{{{$HOME:{}}}}}'"])
+def test_a_program_beside_a_checkpoint_is_no_config_of_a_run(text, run, trace):
+    good, _ = run
+    with (good / 'config.py').open('a') as file:
+        file.write(f'\n{text.format(PAYLOAD)}\n')
+    with pytest.raises(UserError, match='is a folder without a run'):
+        find_source(str(good))
+    assert not trace.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('command', ['predict', 'export', 'web', 'complexity', 'distill', 'test'])
 def test_no_command_runs_a_config_that_is_found(command, run, trace, tmp_path):
