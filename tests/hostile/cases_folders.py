@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.data.formats import writers
+from tests.data import layouts
 from tests.data.sets import polygon_line, write_maps, write_roboflow, write_voc, write_yolo
 from tests.hostile.commands import Job, command, put
 from tests.hostile.damage import damaged, install_ghostscript, postscript
@@ -18,12 +18,7 @@ from tests.hostile.world import World, dice
 
 def tool(name: str) -> Callable[[Path], Path]:
     """A writer of a format of labeling tools, which returns the folder."""
-
-    def write(root: Path) -> Path:
-        writers.WRITERS[name][0](root)
-        return root
-
-    return write
+    return lambda root: layouts.write(root, layouts.READ[name][0])
 
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
@@ -51,7 +46,7 @@ FIRST = {  # the annotations of an image
     'via': 'via_project.json',
     'createml': 'train/_annotations.createml.json',
     'label-studio': 'project-1.json',
-    'supervisely': 'ds/ann/0.jpg.json',
+    'supervisely': 'ds1/ann/0.png.json',
     'kitti': 'training/label_2/0.txt',
     'csv': 'train_labels.csv',
     'darknet': 'obj.data',
@@ -59,7 +54,7 @@ FIRST = {  # the annotations of an image
 IMAGES = {
     'yolo': 'images', 'coco': 'train', 'voc': 'JPEGImages', 'masks': 'images', 'labelme': '.',
     'cvat': 'images', 'via': '.', 'createml': 'train', 'label-studio': 'images',
-    'supervisely': 'ds/img', 'kitti': 'training/image_2', 'csv': 'images',
+    'supervisely': 'ds1/img', 'kitti': 'training/image_2', 'csv': 'images',
     'darknet': 'obj_train_data',
 }  # fmt: skip
 RUNS = f'{{{{$X:"(\\\',open("{CANARY}","w"))#|Z}}}}'
