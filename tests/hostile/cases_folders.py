@@ -196,7 +196,8 @@ BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
     'a link to nothing': (dangle, NAMED),
     'a folder that is a link to nothing': (dangling_folder, {
         'yolo': 'error: data.yaml has no images to train on', 'coco': NO_FILE,
-        **dict.fromkeys(('voc', 'masks', 'createml', 'supervisely', 'kitti'), NO_FORMAT),
+        'supervisely': WRITTEN,  # of the other folders
+        **dict.fromkeys(('voc', 'masks', 'createml', 'kitti'), NO_FORMAT),
     }),
     'names that lead outside': (outside, {
         'yolo': OUTSIDE, 'coco': OUTSIDE, 'voc': WRITTEN,  # which ignores them
