@@ -38,24 +38,33 @@ BOMB = ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range
 ORIENTATION = 0x0112
 
 
+YAML = 'is not a YAML file in UTF-8 without aliases'
+
+
 @pytest.mark.parametrize(
-    'text',
+    ('text', 'words'),
     [
-        'names: &n [a, b]\ntrain: images/train\nval: *n\n',
-        f'a0: &a0 x\n{BOMB}names: *a29\ntrain: images/train\n',
-        f'names: [a]\nnc: {"9" * 6000}\ntrain: images/train\n',
-        'names: [a]\nnc: 2024-99-99\ntrain: images/train\n',
-        'names: ' + '[' * 50_000,
+        ('names: &n [a, b]\nval: *n', YAML),
+        (f'a0: &a0 x\n{BOMB}names: *a29', YAML),
+        (f'names: [a]\nnc: {"9" * 6000}', YAML),
+        ('names: [a]\nnc: 2024-99-99', YAML),
+        ('names: ' + '[' * 50_000, YAML),
+        ('names: ["\\ud800"]', YAML),
+        ('names: !!python/object/apply:os.system ["touch canary"]', YAML),
+        ('names: ["a\\nb"]', r"class 0 has the character '\\n'"),
+        (f'names: [{"x" * 10_000}]', 'has 10,000 characters'),
     ],
-    ids=['alias', 'bomb', 'digits', 'date', 'deep'],
+    ids=['alias', 'bomb', 'digits', 'date', 'deep', 'surrogate', 'code', 'lines', 'long'],
 )
-def test_yaml_that_cannot_be_read_is_rejected_at_once(text, tmp_path):
+def test_yaml_that_cannot_be_read_is_rejected_at_once(text, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     root = write_yolo(tmp_path / 'data')
-    (root / 'data.yaml').write_text(text)
+    (root / 'data.yaml').write_text(f'{text}\ntrain: images/train\n')
     start = time.process_time()
-    with pytest.raises(UserError, match=r'data\.yaml is not a YAML file in UTF-8 without aliases'):
+    with pytest.raises(UserError, match=words):
         read(root, PrepareOptions())
     assert time.process_time() - start < 5
+    assert not (tmp_path / 'canary').exists()
 
 
 @pytest.mark.parametrize(
@@ -107,6 +116,7 @@ def test_pipes_are_not_opened(tmp_path):
         (b'name,r,g,b\n' + b'x' * 200_000 + b',1,2,3\n', 'is not a table of classes'),
         (b'name,value\na,' + b'9' * 6000, 'is not a table of classes'),
         (b'name,r,g,b\na,999,0,0\n', 'is not a table of classes'),
+        (b'name,r,g,b\na\0b,1,2,3\n', r"class 0 has the character '\\x00'"),
         (b'name,r,g,b,id\na,1,2,3,0\nb,,,,1\n', 'has values beside colors, or the same one twice'),
         (b'name,value\na,0\nb,0\n', 'has values beside colors, or the same one twice'),
     ],
