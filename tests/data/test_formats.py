@@ -139,23 +139,6 @@ def test_label_maps_are_not_for_detectors_and_boxes_not_for_segmentors(tmp_path)
         prepare(tmp_path / 'boxes', tmp_path / 'b', PrepareOptions(for_segmentor=True))
 
 
-def test_an_image_on_the_disk_is_annotated_upright(tmp_path):
-    """As mmdet rotates what EXIF says is on its side, so sizes in the index are upright."""
-    from PIL import Image
-
-    root = write_yolo(tmp_path / 'data')
-    path = root / 'images' / 'train' / 'train_0.jpg'
-    picture = Image.fromarray(np.zeros((64, 96, 3), np.uint8))
-    exif = picture.getexif()
-    exif[0x0112] = 6
-    picture.save(path, exif=exif)
-    (root / 'images' / 'train' / 'train_0.png').unlink()
-    prepare(root, tmp_path / 'index', PrepareOptions())
-    index = read_index(tmp_path / 'index', 'train')
-    assert (index['images'][0]['height'], index['images'][0]['width']) == (96, 64)
-    assert cv2.imread(str(path)).shape[:2] == (96, 64)
-
-
 def test_the_tool_writes_an_index_that_mmdet_reads_and_one_message_for_faults(tmp_path):
     root = write_yolo(tmp_path / 'data', train=8, val=0)
     run = run_command_here('convert-dataset', root, tmp_path / 'out', '--val-fraction', 0.25)

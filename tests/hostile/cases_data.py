@@ -137,6 +137,9 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'id is a list': (annotated(id=[]), 'id [] in annotations'),
     'no image id': (without('annotations', 'image_id'), 'image_id None in annotations'),
     'no category id': (without('annotations', 'category_id'), 'category_id None in annotations'),
+    'neither box nor image': (
+        in_turn(annotated(image_id=999), without('annotations', 'bbox')),
+        'bbox None in annotations'),
     'category is a list': (annotated(category_id=[1]), 'category_id [1] in annotations'),
     'box of three': (annotated(bbox=[1, 2, 3]), 'bbox [1, 2, 3] in annotations'),
     'box of texts': (annotated(bbox=['a', 'b', 'c', 'd']), "bbox ['a', 'b', 'c', 'd']"),

@@ -171,8 +171,9 @@ def box_of(mask: Any, size: tuple | None) -> list[float] | None:
         parts = [p for p in mask if isinstance(p, list) and all(map(is_number, p))]
         x, y = ([v for p in parts for v in p[i : len(p) // 2 * 2 : 2]] for i in (0, 1))
         return [min(x), min(y), max(x) - min(x), max(y) - min(y)] if y else None
-    image = dict(zip(('height', 'width'), size or (), strict=False))
-    if not mask or not all(map(is_size, image.values())) or mask_fault(mask, image):
+    if not mask or not size or not all(map(is_size, size)):
+        return None
+    if mask_fault(mask, dict(zip(('height', 'width'), size, strict=True))):
         return None
     codes = require('pycocotools.mask', 'Reading boxes of masks')
     counts = mask['counts']

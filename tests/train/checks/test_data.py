@@ -22,7 +22,6 @@ from mmeffvit.data.prepare import PrepareOptions, read
 from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.data import check_data, check_dataset, labels_of, repair_data
-from mmeffvit.utils.images import read_size
 from mmeffvit.utils.optional import require
 from tests.conftest import ROOT, run_command_here
 from tests.data.sets import write_maps, write_voc
@@ -334,16 +333,6 @@ def test_values_are_mapped_as_in_mmseg(reduce, label_map, tmp_path):
     found = labels_of(dataset)
     for value, label in enumerate(expected_labels.ravel().tolist()):
         assert found.get(value) == (label if label in (0, 1, 2, 255) else None), value
-
-
-def test_the_size_of_a_rotated_image_is_that_of_mmcv(tmp_path):
-    import mmcv
-
-    path = tmp_path / 'rotated.jpg'
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    Image.new('RGB', (40, 30)).save(path, exif=exif)
-    assert read_size(path) == mmcv.imread(str(path)).shape[:2] == (40, 30)
 
 
 def test_the_sample_is_reproducible():

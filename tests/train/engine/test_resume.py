@@ -4,7 +4,6 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,6 +15,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.zoo.runs import latest_checkpoint
 from tests.conftest import ROOT, run_command, run_command_here
 from tests.hostile.cases_checkpoints import THIRD
+from tests.train.engine.test_processes import running
 from tests.variants import sampled
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
@@ -79,12 +79,9 @@ def uninterrupted(config, shapes, tmp_path_factory) -> Path:
 
 
 def processes_of(work_dir: Path) -> list[str]:
-    """Commands that run there, a moment after the signal that ended them."""
+    """Arguments of commands that run there, a moment after the signal that ended them."""
     for _ in range(100):
-        found = []
-        for path in Path('/proc').glob('[0-9]*/cmdline'):
-            with suppress(OSError):  # it has ended
-                found += [path.read_text()] if str(work_dir) in path.read_text() else []
+        found = [argument for argument in running() if str(work_dir) in argument]
         if not found:
             break
         time.sleep(0.05)

@@ -194,10 +194,7 @@ def test_label_maps_that_cannot_be_read_are_named(
     content, words, ade_shapes, tmp_path, monkeypatch
 ):
     called = fake_ghostscript(tmp_path, monkeypatch)
-    for source in filter(Path.is_file, ade_shapes.rglob('*')):
-        target = tmp_path / 'ade' / source.relative_to(ade_shapes)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+    shutil.copytree(ade_shapes, tmp_path / 'ade')
     for path in (tmp_path / 'ade/annotations/training').glob('*.png'):
         path.write_bytes(content)
     done = run_command_here(
