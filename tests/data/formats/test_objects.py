@@ -41,6 +41,7 @@ def test_one_file_of_annotations_is_a_dataset_as_well(name, tmp_path):
         ('CreateML', 'train/_annotations.createml.json', '"x": ', '"z": ', 'annotation 1'),
         ('Label Studio', 'project-1.json', '"x": ', '"x": null, "z": ', 'task 1, result 1'),
         ('Supervisely', 'ds1/ann/0.png.json', '[[', '[["x", ', r'0\.png\.json, object 1'),
+        ('Supervisely', 'ds1/ann/0.png.json', 'objects": [', 'objects": [5, ', 'json, object 1'),
         ('KITTI', 'training/label_2/0.txt', ' 1.6 ', ' ', r'0\.txt, line 1: 14 columns'),
         ('CSV of TensorFlow', 'train_labels.csv', ',0.jpg,', ',0.jpg,x', r'labels\.csv, line 2'),
         ('darknet', 'obj_train_data/0.txt', ' ', ' x', r'0\.txt, line 1'),
@@ -58,6 +59,22 @@ def test_a_broken_object_is_named_with_its_file_and_place(
         prepare(tmp_path / 'data', tmp_path / 'index', PrepareOptions())
     assert faults.FILE_BROKEN.what not in capsys.readouterr().out
     assert re.search(words, (tmp_path / 'index' / 'faults.txt').read_text())
+
+
+@pytest.mark.parametrize(
+    ('name', 'path', 'change'),
+    [
+        ('CreateML', 'train/_annotations.createml.json', lambda c: c[0].update(annotations=5)),
+        ('Label Studio', 'project-1.json', lambda c: c[0]['annotations'][0].update(result=5)),
+        ('VIA 2', 'via_project.json', lambda c: c['_via_img_metadata']['0.jpg9'].update(regions=5)),
+    ],
+)
+def test_objects_that_are_no_list_are_a_fault(name, path, change, tmp_path):
+    file = written(name, tmp_path) / path
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+    assert detect(tmp_path).read().findings.counts[faults.RECORD_BROKEN] == 1
 
 
 def test_what_is_no_box_and_no_outline_is_said(tmp_path, capsys):
