@@ -1,7 +1,4 @@
-"""Metadata of exported files: what is absent, huge or odd, and random values.
-
-The types and ranges of all entries are in tests/deploy/runtime/test_predictor.py.
-"""
+"""Metadata of exported files: entries of wrong types, sizes and ranges, and odd names."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -85,14 +82,34 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     'no metadata': (edited(lambda m: m.ClearField('metadata_props')), 'is for an unknown task'),
     'features': (described(task='features'), 'is for features'),
     'no resize': (described(resize=None), 'is for semantic segmentation; use a file'),
+    'resize is no JSON': (described(resize='{'), 'resize is not valid JSON'),
     'resize is deep': (described(resize='[' * 100_000), 'resize cannot be read as JSON'),
+    'resize is a list': (described(resize='[]'), 'resize is []'),
+    'scale is a text': (resized(scale='x'), "resize.scale is 'x'"),
+    'scale is zero': (resized(scale=[0, 0]), 'resize.scale is [0, 0]'),
     'scale is negative': (resized(scale=[-5, 5]), 'resize.scale is [-5, 5]'),
     'scale is huge': (resized(scale=[10**9, 10**9]), 'resize.scale is [1000000000'),
     'scale is broken': (resized(scale=[1.5, 2]), 'resize.scale is [1.5, 2]'),
+    'divisor is zero': (resized(divisor=0), 'resize.divisor is 0'),
     'divisor is huge': (resized(divisor=10**9), 'resize.divisor is 1000000000'),
     'rounding is odd': (resized(rounding='sideways'), "'sideways'"),
+    'interpolation is odd': (resized(interpolation='nothing'), "resize.interpolation is 'nothing'"),
+    'backend is odd': (resized(backend='nothing'), "resize.backend is 'nothing'"),
     'pad is huge': (resized(pad=[10**9, 10**9]), 'resize.pad is [1000000000'),
+    'pad value is a text': (resized(pad=[64, 64], pad_value='x'), "resize.pad_value is 'x'"),
+    'keep ratio is a text': (resized(keep_ratio='x'), "resize.keep_ratio is 'x'"),
+    'classes are a number': (described(classes='5'), 'classes is 5'),
+    'classes are no JSON': (described(classes='x'), 'classes is not valid JSON'),
+    'classes are numbers': (described(classes='[1, 2]'), 'classes is [1, 2]'),
+    'palette is odd': (described(palette='[[1, 2]]'), 'palette is [[1, 2]]'),
+    'palette is out of range': (described(palette='[[1, 2, 999]]'), 'palette is [[1, 2, 999]]'),
+    'mean is a text': (described(mean='"x"'), "mean is 'x'"),
+    'mean is NaN': (described(mean='[NaN, 0, 0]'), 'mean is [nan'),
+    'mask threshold is a text': (described(mask_threshold='x'), 'mask_threshold'),
     'a lone surrogate': (named('a\ud800b'), '\\ud800'),
+    'a name of control characters': (named('a\0\7\x1b[2J'), '\\x1b[2J'),
+    'a name of two lines': (named('a\nb'), 'a\\nb'),
+    'an empty name': (named(''), "classes is ['', "),
     'a name of a megabyte': (named('x' * 2**20), 'classes is ['),
     '200 MB of classes': (
         lambda p: described(classes=json.dumps(['x' * 100] * 2_000_000))(p),
@@ -106,7 +123,17 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     'pad value is beyond floats': (
         described(resize=f'{{"pad": [64, 64], "pad_value": {HUGE}}}'),
         'resize.pad_value is 999'),
+    'pad value is infinite': (
+        described(resize='{"pad": [64, 64], "pad_value": 1e999}'), 'resize.pad_value is inf'),
+    'mean is beyond floats': (described(mean=f'[{HUGE}, 0, 0]'), 'mean is [999'),
+    'palette is beyond floats': (described(palette=f'[[{HUGE}, 0, 0]]'), 'palette is [[999'),
+    'mask threshold is beyond floats': (described(mask_threshold=HUGE), 'mask_threshold is 999'),
+    'mask threshold is NaN': (described(mask_threshold='NaN'), 'mask_threshold is nan'),
     'offset is huge': (described(label_offset=HUGE), 'label_offset is 999'),
+    'category ids are few': (described(category_ids='[1]'), 'category_ids and classes differ'),
+    'category ids are texts': (
+        described(category_ids='["a", "b", "c", "d"]'), "category_ids is ['a'"),
+    'task is a text': (described(task='dance'), "task is 'dance'"),
     'colors are odd': (described(network_colors='CMYK'), "network_colors is 'CMYK'"),
     'text of escape sequences': (
         described(classes='["\\u001b[2J"]', resize='"\x1b[2J"'),

@@ -119,7 +119,10 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
 }  # fmt: skip
 # words of the refusal, and the call
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    'size of zero': ('--shape is (0, 0)', *QUANTIZE, '--shape', 0, 0),
+    'negative size': ('--shape is (-64, 64)', *QUANTIZE, '--shape', -64, 64),
     'huge size': ('--shape is (1000000, 1000000)', *QUANTIZE, '--shape', 10**6, 10**6),
+    'no samples': ('--max-images is 0', *QUANTIZE, '--max-images', 0),
     'unknown node': ('is called nothing', *QUANTIZE, '--exclude', 'nothing'),
     'no folder': ('nothing is not a folder', *QUANTIZE[:2], 'nothing', 'out.onnx'),
     'a file as the folder': (
@@ -128,7 +131,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
         'images/a.jpg',
         'out.onnx',
     ),
+    'score of 7': ('--score-thr is 7.0', *QUANTIZE, '--score-thr', 7),
     'no model': ("'nothing.onnx' does not exist", 'profile', 'nothing.onnx'),
+    'no threads': ('--threads is 0', *PROFILE[:-4], '--threads', 0),
+    'no images': ("--images 'nothing'", *PROFILE, '--images', 'nothing'),
     'a folder as the model': ("'images' is a folder without a run", 'profile', 'images'),
 }
 # words of the refusal, the inputs and the options

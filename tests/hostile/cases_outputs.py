@@ -1,20 +1,18 @@
-"""Places that cannot be written to, or that hold what must not be lost.
-
-Links, and folders and files in the place of each other, are in tests/cli.
-"""
+"""Places that cannot be written to, or that hold what must not be lost."""
 
 import os
 import resource
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.hostile.commands import SMALL, Job, at, command, in_turn, needs, train
-from tests.hostile.judge import Case
+from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
@@ -90,8 +88,12 @@ def file_cases(case: Any, kind: str, arguments: Any, ready: Job) -> Iterator[Cas
     out = f'out{suffix}'
     job = with_output(arguments, out)
     yield case(kind, 'good', job, ready, 'work', makes=(out,), is_control=True)
-    for what, make in PLACES.items():
-        name = f'closed/{out}' if 'closed' in what else out
+    for what, make in {
+        **PLACES,
+        'a folder': Path.mkdir,
+        'a folder of photographs': photographs,
+    }.items():
+        name = f'closed/{out}' if 'closed' in what else f'{out}/{out}' if 'below' in what else out
         yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
                    says=(f"'{name}'",))  # fmt: skip
     if '--json' not in arguments:  # which takes any
@@ -100,16 +102,24 @@ def file_cases(case: Any, kind: str, arguments: Any, ready: Job) -> Iterator[Cas
     if 'convert' not in arguments:
         yield case(kind, 'a file to replace', job, in_turn(ready, at(out, photograph)), 'work',
                    makes=(out,), writes=(out,))  # fmt: skip
+    for what, link in LINKS.items():
+        yield case(kind, what, job, in_turn(ready, at(out, link)), 'either', says=(out,),
+                   writes=(out,))  # fmt: skip
     yield case(kind, 'full disk', full_disk(out, job), ready, says=('File too large',))
 
 
 def folder_cases(case: Any, kind: str, arguments: Any, made: str, ready: Job) -> Iterator[Case]:
     job = with_output(arguments, 'out')
     yield case(kind, 'good', job, ready, 'work', makes=(f'out/{made}',), is_control=True)
-    for what, make in PLACES.items():
-        name = 'closed/out' if 'closed' in what else 'out'
+    for what, make in {**PLACES, 'a file': photograph}.items():
+        name = 'closed/out' if 'closed' in what else 'out/out' if 'below' in what else 'out'
         yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
                    says=(f"'{name}'",))  # fmt: skip
+    made = f'out/{made}'
+    above = at(made, lambda path: path.parent.mkdir(parents=True))
+    for what, link in LINKS.items():
+        yield case(kind, f'{what} inside', job, in_turn(ready, above, at(made, link)), 'either',
+                   says=('out',), writes=(made,))  # fmt: skip
     yield case(kind, 'full disk', full_disk('out', job), ready, says=('File too large',),
                codes=(1, 2) if kind == 'suite' else (2,))  # fmt: skip
 
@@ -118,8 +128,17 @@ def with_output(arguments: tuple[object, ...], name: str) -> Callable[[Path], No
     return command(*(name if each == 'OUT' else each for each in arguments))
 
 
+def photographs(path: Path) -> None:
+    path.mkdir(parents=True)
+    photograph(path / 'only_copy.jpg')
+
+
 def photograph(path: Path) -> None:
     path.write_bytes(b'precious')
+
+
+def below_a_file(path: Path) -> None:
+    photograph(path.parent)
 
 
 def closed(path: Path) -> None:
@@ -128,12 +147,25 @@ def closed(path: Path) -> None:
 
 
 PLACES: dict[str, Callable[[Path], Any]] = {
+    'below a file': below_a_file,
     'in a closed folder': closed,
     'a loop of links': lambda path: path.symlink_to(path.name),
     'a device': lambda path: path.symlink_to('/dev/full'),
 }
 
 
+def other_file(path: Path) -> Path:
+    """A file beside the output, which is not to be written."""
+    other = path.with_name('only_copy.jpg')
+    photograph(other)
+    return other
+
+
+# the name of the output may be replaced; the file that it leads to must not change
+LINKS: dict[str, Callable[[Path], Any]] = {
+    'a symbolic link': lambda path: path.symlink_to(other_file(path).name),
+    'a hard link': lambda path: path.hardlink_to(other_file(path)),
+}
 # outputs that would take the place of inputs: words of the refusal, and the call
 OVER: dict[str, tuple[Any, ...]] = {
     'quantize into the images': ("'images' is a folder", 'quantize', 'model.onnx', 'images',
@@ -142,6 +174,11 @@ OVER: dict[str, tuple[Any, ...]] = {
                                 'images', 'model.onnx'),
     'quantize over an image': ("'images/a.jpg' must end", 'quantize', 'model.onnx', 'images',
                                'images/a.jpg'),
+    'pictures over the images': ('would overwrite images/', *PREDICT, '--out-dir', 'images'),
+    'picture over its image': (
+        'would overwrite images/a.jpg', *PREDICT[:3], 'images/a.jpg', '--out-dir', 'images'),
+    'label maps over the images': (
+        'would overwrite images/', *SEGMENT, 'images', '--no-save-vis', '--out', 'images'),
     'pictures and label maps in one folder': (
         'would overwrite', *SEGMENT, 'shapes/val2017', '--out-dir', 'both', '--out', 'both'),
     'convert over its source': ("'backbone.pth' exists", 'convert', 'backbone.pth',
@@ -195,3 +232,36 @@ def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
 
     yield case('what a killed run left', train(arguments=('--resume',)), killed, 'work',
                says=('resumed work/epoch_2.pth',), writes=('work',))  # fmt: skip
+
+    def in_use(folder: Path) -> None:
+        from mmeffvit.utils.files import locked
+
+        reading, writing = os.pipe()
+        holder = os.fork()
+        if not holder:
+            with locked(folder / 'work', 'the first run'):
+                os.write(writing, b'x')
+                time.sleep(60)
+            os._exit(0)
+        os.read(reading, 1)
+        try:
+            train(*SMALL)(folder)
+        finally:
+            os.kill(holder, signal.SIGKILL)
+
+    yield case('a work dir in use', in_use, ready, says=('work is in use by the first run',))
+
+    def two_writers(folder: Path) -> None:
+        from mmeffvit.utils.files import write_file
+
+        path, other = folder / 'suite.json', os.fork()
+        for _ in range(100):
+            write_file(path, (b'a' if other else b'b') * 50_000)
+            if other and len(set(path.read_bytes())) != 1:
+                raise Silent('two writers mixed')
+        if not other:
+            os._exit(0)
+        os.waitpid(other, 0)
+
+    yield Case('outputs', 'write_file', 'two writers of one file', two_writers, expect='work',
+               makes=('suite.json',), is_control=True)  # fmt: skip

@@ -91,18 +91,32 @@ FILES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     'a device of predictions': (
         'x.pkl', lambda f: (f / 'x.pkl').symlink_to('/dev/zero'), "'x.pkl' is not a regular file"),
     'closed': ('found.json', lambda f: (f / 'found.json').chmod(0), "'found.json' cannot be read"),
+    'no JSON': results(b'[{'),
     'deep': results(b'[' * 200_000),
     'a number': results(5),
     'an object': results({}),
     'a list of numbers': results([1, 2]),
+    'nothing': results([]),
+    'no score': results([{'image_id': 0, 'category_id': 1, 'bbox': [1, 1, 9, 9]}]),
     'score is a text': results([detection(score='x')]),
+    'score is NaN': results([detection(score=float('nan'))]),
+    'score is huge': results([detection(score=10**400)]),
+    'image is a list': results([detection(image_id=[0])]),
+    'image that is none': results([detection(image_id=999)]),
+    'category that is none': results([detection(category_id=999)]),
+    'box of three': results([detection(bbox=[1, 2, 3])]),
     'box of texts': results([detection(bbox=['a'] * 4)]),
     'box of 1e308': results([detection(bbox=[1e308] * 4)]),
     'no box': results([{'image_id': 0, 'category_id': 1, 'score': 0.5}], 'bbox'),
     'mask of a huge size': results(
         [detection(segmentation=dict(size=[10**6, 10**6], counts='0'))]),
+    'mask of odd code': results([detection(segmentation=dict(size=[64, 64], counts='\x7f' * 99))]),
+    'mask of a polygon': results([detection(segmentation=[[0, 0, 1e9, 0, 9, 1e9]])]),
 }  # fmt: skip
-TOLERATED = {'no box', 'box of 1e308', 'mask of a huge size'}
+TOLERATED = {
+    'nothing', 'no box', 'box of 1e308', 'mask of a huge size', 'mask of odd code',
+    'mask of a polygon', 'score is huge',
+}  # fmt: skip
 NO_SCALARS = 'no scalars in run/'
 # words of the refusal; none where there is a line that can be drawn
 LOGS: dict[str, tuple[bytes, str]] = {
