@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, VISUALIZERS
-from mmengine.runner import Runner
+from mmengine.runner import Runner, set_random_seed
 from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 from torch import Tensor, nn
@@ -25,7 +25,6 @@ from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.checks.run import check_batches
-from mmeffvit.train.engine.hooks import seed_all
 from mmeffvit.train.engine.user_errors import name_unreadable
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
@@ -106,7 +105,7 @@ def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator
     name_unreadable(loader.dataset)
     visualizer = build_visualizer(config, scope, loader.dataset.metainfo)
     preprocessor = MODELS.build(own_model_config(config).data_preprocessor)
-    seed_all(options.seed)
+    set_random_seed(options.seed)
     mixes = 'max_cached_images' in str(settings)
     skipped = WARM_UP if mixes and options.split == 'train' else 0
     late = options.split != 'train' and reads_annotations_last(settings)

@@ -232,6 +232,16 @@ def test_a_config_beside_a_checkpoint_names_no_other_code(file, run, trace):
     assert find_source(str(bad / 'config.py')).config.model.bbox_head.bbox_coder.type == TYPE
 
 
+@pytest.mark.parametrize('text', ['import {}', "_base_ = '{}.py'", "x = '{{{{$HOME:{}}}}}'"])
+def test_a_program_beside_a_checkpoint_is_no_config_of_a_run(text, run, trace):
+    good, _ = run
+    with (good / 'config.py').open('a') as file:
+        file.write(f'\n{text.format(PAYLOAD)}\n')
+    with pytest.raises(UserError, match='is a folder without a run'):
+        find_source(str(good))
+    assert not trace.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('command', ['predict', 'export', 'web', 'complexity', 'distill', 'test'])
 def test_no_command_runs_a_config_that_is_found(command, run, trace, tmp_path):
@@ -266,19 +276,14 @@ def test_a_teacher_that_a_found_config_names_passes_the_same_door(run, trace, tm
     assert not trace.exists()
 
 
-@pytest.mark.parametrize(
-    'place',
-    ['model', 'model.backbone', 'model.bbox_head.bbox_coder', 'test_dataloader.dataset.pipeline',
-     'test_dataloader.collate_fn', 'visualizer'],
-)  # fmt: skip
-def test_inferencers_of_mmdet_get_no_config_that_names_other_code(place, trace, tmp_path):
+def test_inferencers_of_mmdet_get_no_config_that_names_other_code(trace, tmp_path):
     """An inferencer of mmengine builds the config that it finds in a checkpoint."""
-    texts = {}
-    for name, values in (('good', trained()), ('bad', put(trained(), place, FIELDS[place]))):
-        texts[name] = Config(values).pretty_text
-        hub = dict(runtime_info=dict(cfg=texts[name]))
-        torch.save(dict(meta=dict(cfg=texts[name]), message_hub=hub), tmp_path / f'{name}.pth')
-    assert load_from_guarded(str(tmp_path / 'good.pth'))['meta']['cfg'] == texts['good']
+    good, bad = (Config(values).pretty_text for values in (
+        trained(), put(trained(), 'visualizer', FIELDS['visualizer'])))  # fmt: skip
+    for name, text in (('good', good), ('bad', bad)):
+        hub = dict(runtime_info=dict(cfg=text))
+        torch.save(dict(meta=dict(cfg=text), message_hub=hub), tmp_path / f'{name}.pth')
+    assert load_from_guarded(str(tmp_path / 'good.pth'))['meta']['cfg'] == good
     content = load_from_guarded(str(tmp_path / 'bad.pth'))
     assert content['meta'] == content['message_hub']['runtime_info'] == {}
     assert not trace.exists()

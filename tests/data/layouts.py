@@ -4,9 +4,11 @@ A layout is a dictionary of paths and contents; ``{}`` in a path stands for the 
 """
 
 import base64
+import csv
+import io
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,17 @@ import numpy as np
 Layout = dict[str, Any]
 
 IMAGE = object()  # 96 x 64 pixels, none like another
-BOLT, NUT = (5, 10, 35, 30), (45, 10, 75, 30)  # left, top, right, bottom
-BOXES = {'bolt': BOLT, 'nut': NUT}
-YOLO = '0 0.208333 0.3125 0.3125 0.3125\n1 0.625 0.3125 0.3125 0.3125\n'
+HEIGHT, WIDTH = 64, 96
+Box = Sequence[int]  # left, top, right, bottom
 N = range(3)
 
 
-def write(root: Path, layout: Layout) -> None:
+def boxes(i: int) -> dict[str, Box]:
+    """The objects of an image by class, in other places than those of the others."""
+    return {'bolt': (5 + i, 10, 35 + i, 30), 'nut': (45, 10 + 2 * i, 75, 30 + 2 * i)}
+
+
+def write(root: Path, layout: Layout) -> Path:
     rng = np.random.default_rng(0)
     for name, content in layout.items():
         path = root / name
@@ -34,6 +40,7 @@ def write(root: Path, layout: Layout) -> None:
         elif isinstance(content, dict | list):
             content = json.dumps(content)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return root
 
 
 def each(path: str, content: Any = IMAGE, numbers: Sequence[int] = N) -> Layout:
@@ -52,26 +59,40 @@ def disks(i: int, depth: int = 255) -> np.ndarray:
     return cv2.circle(np.zeros((64, 96), np.uint8), (30 + i, 30), 12, depth, -1)
 
 
-def sides(box: Sequence[int]) -> list[int]:
-    return [box[0], box[1], box[2] - box[0], box[3] - box[1]]
+def sides(box: Box) -> tuple[int, ...]:
+    return box[0], box[1], box[2] - box[0], box[3] - box[1]
 
 
-def outline(box: Sequence[int]) -> list[list[int]]:
+def fractions(box: Box) -> list[float]:
+    """The corners, normalized by the sides of the image."""
+    return [value / side for value, side in zip(box, (WIDTH, HEIGHT) * 2, strict=True)]
+
+
+def yolo(i: int) -> str:
+    found = ''
+    for label, box in enumerate(boxes(i).values()):
+        left, top, right, bottom = fractions(box)
+        values = ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)
+        found += f'{label} {" ".join(map("{:.6f}".format, values))}\n'
+    return found
+
+
+def outline(box: Box) -> list[list[int]]:
     left, top, right, bottom = box
     return [[left, top], [right, top], [right, bottom], [left, bottom]]
 
 
-def voc(name: str, boxes: dict[str, Sequence[int]] = BOXES) -> str:
+def voc(name: str, found: dict[str, Box]) -> str:
     """The XML of an image."""
     tags = ('xmin', 'ymin', 'xmax', 'ymax')
-    found = ''.join(
+    objects = ''.join(
         f'<object>\n<name>{label}</name><pose>Unspecified</pose><difficult>0</difficult><bndbox>'
         + ''.join(f'<{tag}>{v}</{tag}>' for tag, v in zip(tags, box, strict=True))
         + '</bndbox></object>\n'
-        for label, box in boxes.items()
+        for label, box in found.items()
     )
     size = '<size><width>96</width><height>64</height><depth>3</depth></size>'
-    return f'<annotation>\n<filename>{name}</filename>\n{size}\n{found}</annotation>\n'
+    return f'<annotation>\n<filename>{name}</filename>\n{size}\n{objects}</annotation>\n'
 
 
 def coco(names: Sequence[str], **more: Any) -> dict:
@@ -81,10 +102,10 @@ def coco(names: Sequence[str], **more: Any) -> dict:
         dict(image_id=image['id'], category_id=k, bbox=sides(box), area=600, iscrowd=0,
              segmentation=[np.ravel(outline(box)).tolist()])
         for image in images
-        for k, box in enumerate(BOXES.values(), 1)
+        for k, box in enumerate(boxes(image['id'] - 1).values(), 1)
     ]  # fmt: skip
     annotations = [dict(row, id=i) for i, row in enumerate(rows, 1)]
-    categories = [dict(id=k, name=name, supercategory='x') for k, name in enumerate(BOXES, 1)]
+    categories = [dict(id=k, name=name, supercategory='x') for k, name in enumerate(boxes(0), 1)]
     return dict(info={}, images=images, annotations=annotations, categories=categories)
 
 
@@ -93,12 +114,19 @@ def lines(text: str, numbers: Sequence[int] = N) -> str:
 
 
 def rows(text: str, numbers: Sequence[int] = N) -> str:
-    """A line for every box of every image: ``{i}``, ``{name}``, ``{b}`` its corners, ``{s}``."""
+    """A line for every box, with its corners ``{b}``, in fractions ``{r}``, and sides ``{s}``."""
     return ''.join(
-        text.format(i=i, name=name, b=box, s=sides(box)) + '\n'
+        text.format(i=i, name=name, b=box, s=sides(box), r=fractions(box)) + '\n'
         for i in numbers
-        for name, box in BOXES.items()
+        for name, box in boxes(i).items()
     )
+
+
+def table(found: Sequence[Sequence[Any]]) -> str:
+    """A CSV file, quoted where it must be."""
+    text = io.StringIO()
+    csv.writer(text).writerows(found)
+    return text.getvalue()
 
 
 def png(mask: np.ndarray) -> str:
@@ -109,7 +137,8 @@ def png(mask: np.ndarray) -> str:
 def bccd() -> Layout:
     """A clone of the repository: a devkit beside scripts, a table and a picture."""
     stem = 'BloodImage_{:05d}'
-    xml = [voc(f'{stem}.jpg'.format(i), BOXES if i else {'bolt': (9, 9, 9, 9)}) for i in range(6)]
+    found = [{'bolt': (9, 9, 9, 9)}, *map(boxes, range(1, 6))]
+    xml = [voc(f'{stem}.jpg'.format(i), each) for i, each in enumerate(found)]
     return {
         'README.md': '# BCCD', 'scripts/split.py': '', 'example.jpg': IMAGE,
         'test.csv': 'filename,cell_type,xmin,xmax,ymin,ymax\n' + lines(f'{stem}.jpg,a,5,35,1,3'),
@@ -158,7 +187,7 @@ def devkits() -> Layout:
     found = {}
     for year, stem in (('2007', '00000{}'), ('2012', '2012_00{}')):
         root = f'VOCdevkit/VOC{year}'
-        xml = [voc(f'{stem}.jpg'.format(i)) for i in range(5)]
+        xml = [voc(f'{stem}.jpg'.format(i), boxes(i)) for i in range(5)]
         found |= each(f'{root}/JPEGImages/{stem}.jpg', IMAGE, range(5))
         found |= each(f'{root}/Annotations/{stem}.xml', xml.__getitem__, range(5))
         found |= each(f'{root}/SegmentationClass/{stem}.png', labels, [0, 4])
@@ -173,7 +202,8 @@ def devkits() -> Layout:
 def kitti() -> Layout:
     """Calibration files are named as the images and labels."""
     row = '{name} 0.0 0 -1.5 {b[0]} {b[1]} {b[2]} {b[3]} 1.5 1.6 3.2 1.0 1.5 20.0 -1.6'
-    found = each('training/label_2/{}.txt', rows(row, [0]) + 'DontCare' + ' -1' * 14 + '\n')
+    other = 'DontCare' + ' -1' * 14 + '\n'
+    found = each('training/label_2/{}.txt', lambda i: rows(row, [i]) + other)
     for split in ('training', 'testing'):
         found |= each(f'{split}/image_2/{{}}.png')
         found |= each(f'{split}/calib/{{}}.txt', 'P0: 7.2e+02' + ' 0.0e+00' * 11 + '\nTr: 1\n')
@@ -181,27 +211,29 @@ def kitti() -> Layout:
 
 
 def supervisely() -> Layout:
-    """A polygon with a hole and a bitmap."""
-    hole = [[10, 15], [20, 15], [20, 25], [10, 25]]
-    shape = dict(exterior=outline(BOLT), interior=[hole])
-    bitmap = dict(origin=[45, 10], data=png(np.full((20, 30), 255, np.uint8)))
-    objects = [
-        dict(classTitle='bolt', geometryType='polygon', points=shape),
-        dict(classTitle='nut', geometryType='bitmap', bitmap=bitmap),
-    ]
-    found = dict(tags=[], size=dict(height=64, width=96), objects=objects)
-    parts = {f'ds{i + 1}/ann/{i}.png.json': found for i in N}
+    """Polygons with a hole, bitmaps and a rectangle."""
+
+    def annotated(i: int) -> dict:
+        bolt, nut = boxes(i).values()
+        hole = [[10 + i, 15], [20 + i, 15], [20 + i, 25], [10 + i, 25]]
+        first = dict(classTitle='bolt', geometryType='polygon')
+        first['points'] = dict(exterior=outline(bolt), interior=[hole])
+        second = dict(classTitle='nut', geometryType='bitmap' if i else 'rectangle')
+        second['points'] = dict(exterior=outline(nut)[::2], interior=[])
+        second['bitmap'] = dict(origin=nut[:2], data=png(np.full((20, 30), 255, np.uint8)))
+        return dict(tags=[], size=dict(height=HEIGHT, width=WIDTH), objects=[first, second])
+
+    parts = {f'ds{i + 1}/ann/{i}.png.json': annotated(i) for i in N}
     return {'meta.json': dict(classes=[]), **{f'ds{i + 1}/img/{i}.png': IMAGE for i in N}, **parts}
 
 
 def via_3() -> Layout:
     kinds = dict(aname='class', type=4, options={'0': 'bolt', '1': 'nut'})
-    shapes = ([2, *sides(BOLT)], [7, *np.ravel(outline(NUT)).tolist()])
-    metadata = {
-        f'{i}_{k}': dict(vid=f'{i}', flg=0, z=[], xy=xy, av={'1': str(k)})
-        for i in N
-        for k, xy in enumerate(shapes)
-    }
+    metadata = {}
+    for i in N:
+        bolt, nut = boxes(i).values()
+        for k, xy in enumerate(([2, *sides(bolt)], [7, *np.ravel(outline(nut)).tolist()])):
+            metadata[f'{i}_{k}'] = dict(vid=f'{i}', flg=0, z=[], xy=xy, av={'1': str(k)})
     files = {f'{i}': dict(fid=f'{i}', fname=f'{i}.jpg', type=2) for i in N}
     views = {f'{i}': dict(fid_list=[f'{i}']) for i in N}
     project = dict(attribute={'1': kinds}, file=files, view=views, metadata=metadata)
@@ -210,11 +242,144 @@ def via_3() -> Layout:
 
 def label_me() -> Layout:
     """The XML of LabelMe 3.0, as CVAT exports it: polygons in tags of Pascal VOC."""
-    points = ''.join(f'<pt><x>{x}</x><y>{y}</y></pt>' for x, y in outline(BOLT))
-    body = f'<name>bolt</name><deleted>0</deleted><polygon>{points}</polygon>'
-    gone = f'<object>{body.replace(">0<", ">1<")}</object>'
     xml = '<annotation><filename>{}.jpg</filename><object>{}</object>{}</annotation>'
-    return {**each('{}.jpg'), **each('{}.xml', lambda i: xml.format(i, body, gone))}
+
+    def annotated(i: int) -> str:
+        points = ''.join(f'<pt><x>{x}</x><y>{y}</y></pt>' for x, y in outline(boxes(i)['bolt']))
+        body = f'<name>bolt</name><deleted>0</deleted><polygon>{points}</polygon>'
+        return xml.format(i, body, f'<object>{body.replace(">0<", ">1<")}</object>')
+
+    return {**each('{}.jpg'), **each('{}.xml', annotated)}
+
+
+def labelme() -> Layout:
+    """A rectangle and a polygon, and paths of another program."""
+
+    def annotated(i: int) -> dict:
+        bolt, nut = map(outline, boxes(i).values())
+        shapes = (('bolt', 'rectangle', bolt[::2]), ('nut', 'polygon', nut))
+        keys = ('label', 'shape_type', 'points', 'group_id')
+        found = [dict(zip(keys, (*shape, None), strict=True)) for shape in shapes]
+        path = f'..\\x\\{i}.jpg'
+        return dict(shapes=found, imagePath=path, imageHeight=HEIGHT, imageWidth=WIDTH)
+
+    return each('{}.jpg') | each('{}.json', annotated)
+
+
+def cvat() -> Layout:
+    """A box and a polygon."""
+    body = ''
+    for i in N:
+        bolt, nut = boxes(i).values()
+        sides = zip(('xtl', 'ytl', 'xbr', 'ybr'), bolt, strict=True)
+        box = ' '.join(f'{name}="{value}"' for name, value in sides)
+        points = ';'.join(f'{x}.0,{y}.0' for x, y in outline(nut))
+        body += (
+            f'<image id="{i}" name="{i}.jpg" width="{WIDTH}" height="{HEIGHT}">\n'
+            f'<box label="bolt" {box}><attribute name="a">1</attribute></box>\n'
+            f'<polygon label="nut" points="{points}"></polygon>\n</image>\n'
+        )
+    text = f'<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n{body}</annotations>\n'
+    return each('images/{}.jpg') | {'annotations.xml': text}
+
+
+def cvat_tracks() -> Layout:
+    """The frames of a video, after each of which an object is outside."""
+    box = '<box frame="{}" outside="{}" xtl="{}" ytl="{}" xbr="{}" ybr="{}"/>'
+    tracks = ''.join(
+        f'<track label="{name}">{box.format(i, 0, *sides)}{box.format(i + 1, 1, *sides)}</track>\n'
+        for i in N
+        for name, sides in boxes(i).items()
+    )
+    text = f'<annotations>\n{tracks}</annotations>'
+    return each('images/frame_{:06d}.jpg') | {'annotations.xml': text}
+
+
+def regions(i: int, attributes: Callable[[str], dict]) -> list[dict]:
+    """VIA's rectangle and polygon."""
+    bolt, nut = boxes(i).values()
+    shape = dict(zip(('name', 'x', 'y', 'width', 'height'), ('rect', *sides(bolt)), strict=True))
+    x, y = zip(*outline(nut), strict=True)
+    shapes = (('bolt', shape), ('nut', dict(name='polygon', all_points_x=x, all_points_y=y)))
+    return [
+        dict(shape_attributes=shape, region_attributes=dict(attributes(name), remark=''))
+        for name, shape in shapes
+    ]
+
+
+def via_2() -> Layout:
+    """The options of a list that are on."""
+    data = {
+        f'{i}.jpg9': dict(filename=f'{i}.jpg', size=9,
+                          regions=regions(i, lambda name: dict(kind={name: True})))
+        for i in N
+    }  # fmt: skip
+    project = dict(_via_settings={}, _via_img_metadata=data)
+    return each('{}.jpg') | {'via_project.json': project}
+
+
+def via_1() -> Layout:
+    data = {}
+    for i in N:
+        own = {str(k): region for k, region in enumerate(regions(i, lambda name: dict(name=name)))}
+        data[f'{i}.jpg9'] = dict(filename=f'{i}.jpg', size=9, regions=own)
+    return each('{}.jpg') | {'via_region_data.json': data}
+
+
+def via_csv() -> Layout:
+    found = [('filename', 'file_size', 'region_shape_attributes', 'region_attributes')]
+    for i in N:
+        for region in regions(i, lambda name: dict(kind=name)):
+            found.append((f'{i}.jpg', 9, *map(json.dumps, region.values())))
+    return each('{}.jpg') | {'via_region_data.csv': table(found)}
+
+
+def createml() -> Layout:
+    content = []
+    for i in N:
+        found = []
+        for name, (left, top, right, bottom) in boxes(i).items():
+            center = dict(x=(left + right) / 2, y=(top + bottom) / 2)
+            place = dict(**center, width=right - left, height=bottom - top)
+            found.append(dict(label=name, coordinates=place))
+        content.append(dict(image=f'{i}.jpg', annotations=found))
+    return each('train/{}.jpg') | {'train/_annotations.createml.json': content}
+
+
+def rectangle(name: str, box: Box) -> dict:
+    """Label Studio's, in percent."""
+    left, top, right, bottom = (100 * value for value in fractions(box))
+    place = dict(x=left, y=top, width=right - left, height=bottom - top, rotation=0)
+    return dict(place, rectanglelabels=[name])
+
+
+def label_studio() -> Layout:
+    """A rectangle and a polygon, and paths of a server."""
+    size, tasks = dict(original_width=WIDTH, original_height=HEIGHT), []
+    for i in N:
+        bolt, nut = boxes(i).values()
+        points = [[100 * x / WIDTH, 100 * y / HEIGHT] for x, y in outline(nut)]
+        values = (rectangle('bolt', bolt), dict(points=points, polygonlabels=['nut']))
+        result = [dict(type=list(value)[-1], value=value, **size) for value in values]
+        address = f'/data/upload/1/0a1b2c3d-{i}.jpg'
+        annotations = [dict(result=result, was_cancelled=False)]
+        tasks.append(dict(id=1, data=dict(image=address), annotations=annotations))
+    return each('images/{}.jpg') | {'project-1.json': tasks}
+
+
+def label_studio_rows() -> list[dict]:
+    """An export without the tasks."""
+    size, found = dict(original_width=WIDTH, original_height=HEIGHT), []
+    for i in N:
+        label = [dict(rectangle(*item), **size) for item in boxes(i).items()]
+        found.append(dict(image=f'/data/local-files/?d=some%20where/{i}.jpg', id=1, label=label))
+    return found
+
+
+def label_studio_csv() -> Layout:
+    found = [(row['image'], 1, json.dumps(row['label'])) for row in label_studio_rows()]
+    text = table([('image', 'id', 'label'), *found])
+    return each('images/{}.jpg') | {'export.csv': text}
 
 
 def splits(*names: str, inner: str = '', classes: tuple[str, ...] = ('bolt', 'nut')) -> Layout:
@@ -252,6 +417,7 @@ COLORS = '0 0 0 background\n128 0 0 bolt\n0 128 0\tnut\n'
 ROBOFLOW = {'README.dataset.txt': '# bolts', 'README.roboflow.txt': 'bolts - v1'}
 ADE = 'ADE/{}/ADE_{}_{{}}'
 WIDER = each('WIDER_train/images/0--Parade/0_{}.jpg') | each('WIDER_train/images/1--Hand/1_{}.jpg')
+TENSORFLOW = '{b[2]},{b[3]},{name},{i}.jpg,{b[0]},{b[1]},96,64'
 MAKESENSE = '{name},{s[0]},{s[1]},{s[2]},{s[3]},{i}.jpg,96,64'
 CROWDAI = '{b[0]},{b[1]},{b[2]},{b[3]},{i}.jpg,{name},http://a'
 WHEAT = '{i},96,64,"[{s[0]}.0, {s[1]}.0, {s[2]}.0, {s[3]}.0]",usask'
@@ -270,11 +436,46 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'CVAT for Ultralytics': (
         {'data.yaml': 'names: {0: bolt, 1: nut}\npath: .\ntrain: train.txt\n',
          'train.txt': lines('data/images/train/{}.jpg'), **each('images/train/{}.jpg'),
-         **each('labels/train/{}.txt', YOLO)}, 'yolo', dict(train=3), 6),
+         **each('labels/train/{}.txt', yolo)}, 'yolo', dict(train=3), 6),
     'makesense.ai': ({'labels.csv': rows(MAKESENSE), **each('{}.jpg')}, 'csv', dict(train=3), 6),
     'makesense.ai for YOLO': (
-        {'labels.txt': 'bolt\nnut\n', **each('{}.jpg'), **each('{}.txt', YOLO)},
+        {'labels.txt': 'bolt\nnut\n', **each('{}.jpg'), **each('{}.txt', yolo)},
         'darknet', dict(train=3), 6),
+    'labels beside images': (
+        {'classes.txt': 'bolt\nnut', **each('{}.jpg'), **each('{}.txt', yolo)},
+        'darknet', dict(train=3), 6),
+    'names in notes.json': (
+        {'notes.json': dict(categories=[dict(id=1, name='nut'), dict(id=0, name='bolt')]),
+         **each('images/{}.jpg'), **each('labels/{}.txt', yolo)}, 'darknet', dict(train=3), 6),
+    'darknet': (
+        {'obj.data': 'classes = 2\ntrain = data/train.txt\nnames = data/obj.names\n',
+         'obj.names': 'bolt\nnut\n', 'train.txt': lines('data/obj_train_data/{}.jpg'),
+         **each('obj_train_data/{}.jpg'), **each('obj_train_data/{}.txt', yolo)},
+        'darknet', dict(train=3), 6),
+    'labelme': (labelme(), 'labelme', dict(train=3), 6),
+    'CVAT': (cvat(), 'cvat', dict(train=3), 6),
+    'CVAT, tracks': (cvat_tracks(), 'cvat', dict(train=3), 6),
+    'VIA 1': (via_1(), 'via', dict(train=3), 6),
+    'VIA 2': (via_2(), 'via', dict(train=3), 6),
+    'VIA, CSV': (via_csv(), 'via', dict(train=3), 6),
+    'CreateML': (createml(), 'createml', dict(train=3), 6),
+    'Label Studio': (label_studio(), 'label-studio', dict(train=3), 6),
+    'Label Studio, JSON-MIN': (
+        each('images/{}.jpg') | {'export.json': label_studio_rows()},
+        'label-studio', dict(train=3), 6),
+    'Label Studio, CSV': (label_studio_csv(), 'label-studio', dict(train=3), 6),
+    'CSV of TensorFlow': (
+        {'train_labels.csv': 'xmax,ymax,class,filename,xmin,ymin,width,height\n' + rows(TENSORFLOW),
+         **each('images/{}.jpg')}, 'csv', dict(train=3), 6),
+    'CSV of RetinaNet': (
+        {'annotations.csv': rows('images/{i}.jpg,{b[0]},{b[1]},{b[2]},{b[3]},{name}'),
+         'classes.csv': 'bolt,0\nnut,1\n', **each('images/{}.jpg')}, 'csv', dict(train=3), 6),
+    'CSV of Open Images': (
+        {'train-annotations-bbox.csv':
+            'ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf\n'
+            + rows('{i},x,/m/0{name},1,{r[0]},{r[2]},{r[1]},{r[3]},0'),
+         'class-descriptions-boxable.csv': '/m/0bolt,bolt\n/m/0nut,nut\n',
+         **each('images/{}.jpg')}, 'csv', dict(train=3), 6),
     'Udacity': ({'labels.csv': 'xmin,ymin,xmax,ymax,Frame,Label,Preview URL\n' + rows(CROWDAI),
                  **each('{}.jpg')}, 'csv', dict(train=3), 6),
     'Global Wheat': ({'train.csv': 'image_id,width,height,bbox,source\n' + rows(WHEAT),
@@ -297,7 +498,7 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
              'masks', dict(train=3, test=3), 3),
     'Roboflow without a test split': (
         {'data.yaml': 'train: ../train/images\ntest: ../test/images\nnames: [bolt, nut]\n',
-         **each('train/images/{}.jpg'), **each('train/labels/{}.txt', YOLO)},
+         **each('train/images/{}.jpg'), **each('train/labels/{}.txt', yolo)},
         'yolo', dict(train=3), 6),
     'Roboflow masks': (
         {**ROBOFLOW, **both('train/{}_jpg.rf.0a', 'train/{}_jpg.rf.0a_mask', labels),
@@ -335,7 +536,8 @@ REFUSED: dict[str, tuple[Layout, str]] = {
                    'train.csv': 'ImageId,ClassId,EncodedPixels\n0.jpg,1,5 10\n'},
                   '1 .csv with the columns ImageId, ClassId, EncodedPixels'),
     'Caltech 101': (splits('101_Objects') | each('Annotations/bolt/{}.mat', MAT), r'\.mat'),
-    'Stanford Dogs': (splits('Images') | each('Annotation/bolt/n{}', voc('n')), 'without suffix'),
+    'Stanford Dogs': (splits('Images') | each('Annotation/bolt/n{}', voc('n', boxes(0))),
+                      'without suffix'),
     'Roboflow for YOLOv4': (ROBOFLOW | each('train/{}.jpg')
                             | {'train/_annotations.txt': lines('{}.jpg 5,10,35,30,0')},
                             r'\.txt of 6 words a line'),

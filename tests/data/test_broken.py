@@ -1,4 +1,7 @@
-"""Broken datasets: each fault is named with its file, its line and its fix before training."""
+"""Broken datasets: each fault is named with its file, its line and its fix before training.
+
+Faults that a config's data can have as well are in tests/train/checks/test_data.py.
+"""
 
 import json
 import re
@@ -159,29 +162,6 @@ CASES = {
     'image of another size': Case(
         write_voc, lambda r: replace(r / 'Annotations' / '0.xml', '<width>64', '<width>128'),
         faults.SIZE_DIFFERS, r'0\.jpg is 64 x 64, annotated as 128 x 64', 7),
-    'polygon with two points': Case(
-        write_roboflow,
-        lambda r: edit_coco(r, lambda c: c['annotations'][0].update(segmentation=[[1, 1, 9, 9]])),
-        faults.MASK_SHORT, r'annotation 0: a polygon without three points', 8),
-    'run lengths cut off': Case(
-        write_roboflow,
-        lambda r: edit_coco(r, lambda c: c['annotations'][0]['segmentation'].update(counts='0')),
-        faults.MASK_BROKEN, r'annotation 0: ', 8),
-    'annotation of no category': Case(
-        write_roboflow,
-        lambda r: edit_coco(r, lambda c: c['annotations'][0].update(category_id=77)),
-        faults.CATEGORY_UNKNOWN, r'annotation 0', 8),
-    'record without a box': Case(
-        write_roboflow,
-        lambda r: edit_coco(r, lambda c: [c['annotations'][0].pop(k)
-                                          for k in ('bbox', 'segmentation')]),
-        faults.RECORD_BROKEN, r'bbox None in annotations, id 0', 8),
-    'XML with a wrong number': Case(
-        write_voc, lambda r: replace(r / 'Annotations' / '0.xml', '<xmin>', '<xmin>x'),
-        faults.RECORD_BROKEN, r'0\.xml, line 4: bndbox with xmin', 7),
-    'XML cut off': Case(
-        write_voc, lambda r: replace(r / 'Annotations' / '0.xml', '</annotation>', ''),
-        faults.FILE_BROKEN, r'0\.xml: no element found: line \d+', 7),
     'boxes where masks are needed': Case(
         write_roboflow,
         lambda r: edit_coco(r, lambda c: c['annotations'][0].pop('segmentation')),
@@ -197,12 +177,6 @@ CASES = {
     'mask of another size': Case(
         write_maps, lambda r: cv2.imwrite(str(r / 'masks/0.png'), np.zeros((32, 64), np.uint8)),
         faults.MAP_SIZE, r'0\.png is 64 x 32, its image 64 x 64', 5, MAPS),
-    'mask missing': Case(
-        write_maps, lambda r: (r / 'masks/0.png').unlink(),
-        faults.MAP_MISSING, r'images/0\.jpg', 5, MAPS),
-    'mask unreadable': Case(
-        write_maps, lambda r: (r / 'masks/0.png').write_bytes(b'x'),
-        faults.MAP_BROKEN, r'masks/0\.png', 5, MAPS),
     'mask with values that are not classes': Case(
         lambda r: write_maps(r, table='classes.txt'), save_jpeg_map,
         faults.MAP_VALUE, r'masks/0\.png has \d+, ', 5, MAPS),

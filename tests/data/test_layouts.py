@@ -1,37 +1,64 @@
 """Public data sets and exports of tools are read as they are published, or refused by name."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from mmeffvit.data.detect import detect
+from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.faults import BOX_EMPTY, Grade
 from mmeffvit.data.prepare import PrepareOptions, prepare
-from mmeffvit.data.write import area_of
+from mmeffvit.data.write import Split, area_of
 from mmeffvit.errors import UserError
 from tests.conftest import SHARED
 from tests.data import layouts
-from tests.data.layouts import BOLT, NUT, READ, REFUSED, sides
+from tests.data.layouts import READ, REFUSED, boxes, sides
+from tests.data.sets import files_in
+
+OTHERS = {  # formats that fit as well
+    'BCCD': 'csv', 'COCO 2017 with panoptic maps': 'masks', 'VOC 2007 and 2012': 'masks',
+    **dict.fromkeys(('CamVid', 'Cityscapes of CVAT', 'KITTI of CVAT', 'NYU'), 'classes'),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize('name', READ)
-def test_layout_is_read_with_its_splits_and_objects(name, tmp_path):
+def test_layout_is_read_with_its_splits_and_objects_and_the_folder_stays(name, tmp_path, capsys):
     layout, format_, images, count = READ[name]
-    layouts.write(tmp_path, layout)
-    found = detect(tmp_path)
-    assert found.format == format_
+    root = layouts.write(tmp_path / 'data', layout)
+    before = files_in(root)
+    found = detect(root)
+    task = {'masks': Task.LABEL_MAPS, 'classes': Task.CLASSES}.get(format_, Task.OBJECTS)
+    assert (found.format, found.task) == (format_, task)
+    assert ', '.join(other.format for other in found.others) == OTHERS.get(name, '')
     data = found.read()
     assert {split: len(part) for split, part in data.splits.items()} == images
-    items = [item for item in data.objects() if min(item.box[2:]) > 0]
-    of_boxes = format_ not in ('masks', 'classes')
-    assert (len(items) if of_boxes else len(data.classes)) == count
-    if of_boxes:
-        for item in items:
-            item.scale((64, 96))
-        boxes = {tuple(round(value, 2) for value in item.box) for item in items}
-        assert boxes <= {tuple(sides(box)) for box in (BOLT, NUT)}
     assert not data.findings.of(Grade.WARNING, Grade.ERROR)
+    if task is not Task.OBJECTS:
+        assert len(data.classes) == count
+        return
+    data, splits = prepare(root, tmp_path / 'index', PrepareOptions())
+    assert f'{root}: {data.format}, ' in capsys.readouterr().out
+    assert sum(check_index(split, name) for split in splits.values()) == count
+    assert files_in(root) == before
+
+
+def check_index(split: Split, name: str) -> int:
+    """The objects of a written split, each of which is one of its image."""
+    index = json.loads(split.annotations.read_text())
+    paths = {image['id']: split.images / image['file_name'] for image in index['images']}
+    assert len(paths) == split.count
+    assert all(path.is_file() for path in paths.values())
+    classes = {row['id']: row['name'] for row in index['categories']}
+    found = set()
+    for row in index['annotations']:
+        number = int(re.findall(r'\d+', paths[row['image_id']].stem)[-1])
+        own = {sides(box): kind for kind, box in boxes(number).items()}
+        kind = own[tuple(round(value, 2) for value in row['bbox'])]
+        assert classes[row['category_id']] == ('object' if name == 'Global Wheat' else kind)
+        found.add((row['image_id'], kind))
+    assert len(found) == len(index['annotations'])
+    return len(found)
 
 
 @pytest.mark.parametrize('name', REFUSED)
@@ -45,7 +72,7 @@ def test_layout_is_refused_with_what_was_found(name, tmp_path):
 
 def test_holes_of_polygons_are_no_part_of_an_object(tmp_path):
     layouts.write(tmp_path, layouts.supervisely())
-    polygon, bitmap = detect(tmp_path).read().splits['train'][0].objects
+    polygon, bitmap = detect(tmp_path).read().splits['train'][1].objects
     assert area_of(polygon) == 30 * 20 - 10 * 10
     assert area_of(bitmap) == 30 * 20
 

@@ -39,6 +39,12 @@ def categories(*names: str) -> list[dict]:
     return [dict(id=i, name=name) for i, name in enumerate(names, 1)]
 
 
+def whole(**changes: object) -> dict[str, list]:
+    """Predictions with all that COCO files have."""
+    named = categories('bolt', 'nut')
+    return dict(images=images(), categories=named, annotations=results()) | changes
+
+
 def save(path: Path, content: object) -> Path:
     path.write_text(json.dumps(content))
     return path
@@ -56,19 +62,16 @@ def found(path: Path, photos: Path, **wanted: object) -> list[tuple]:
 
 def test_three_forms_of_results_are_read_alike(photos, tmp_path):
     expected = [('a.png', 'bolt', 0.9), ('a.png', 'nut', 0.5)]
-    known = dict(images=images(), categories=categories('bolt', 'nut'))
-    whole = save(tmp_path / 'whole.json', {**known, 'annotations': results()})
-    assert found(whole, photos) == expected
+    assert found(save(tmp_path / 'whole.json', whole()), photos) == expected
     listed = save(tmp_path / 'list.json', results())
     save(tmp_path / 'list.images.json', images())
     assert found(listed, photos, classes=['bolt', 'nut']) == expected
-    ids = save(tmp_path / 'known.json', known)
+    ids = save(tmp_path / 'known.json', whole())
     assert found(save(tmp_path / 'other.json', results()), photos, ids=ids) == expected
 
 
 def test_classes_are_matched_by_name_and_scores_are_cut_off(photos, tmp_path):
-    content = dict(images=images(), categories=categories('bolt', 'nut'), annotations=results())
-    path = save(tmp_path / 'whole.json', content)
+    path = save(tmp_path / 'whole.json', whole())
     assert found(path, photos, classes=['gear', 'nut']) == [('a.png', 'nut', 0.5)]
     assert found(path, photos, min_score=0.6) == [('a.png', 'bolt', 0.9)]
     data = read_predictions(path, photos, Wanted())
@@ -86,30 +89,22 @@ def test_classes_are_matched_by_name_and_scores_are_cut_off(photos, tmp_path):
         (results(), {}, 'ids in place of class names: give --ids'),
         (results(), dict(classes=['bolt', 'nut']), r'images\.json is not beside it'),
         (
-            dict(images=images(), categories=categories('bolt', 'nut'), annotations=results()),
+            whole(),
             dict(classes=['gear']),
             "no class of the student: 'bolt', 'nut' and 'gear'",
         ),
         (
-            dict(images=images(), categories=categories('bolt', 'nut'), annotations=results()),
+            whole(),
             dict(min_score=0.95),
             'no object of .* with a score of 0.95 or more: lower --min-score',
         ),
         (
-            dict(
-                images=[dict(id=5, file_name='z.png', height=48, width=64)],
-                categories=categories('bolt', 'nut'),
-                annotations=results(),
-            ),
+            whole(images=[dict(id=5, file_name='z.png', height=48, width=64)]),
             {},
             'has predictions for none of the 2 images in',
         ),
         (
-            dict(
-                images=images(),
-                categories=categories('bolt', 'nut'),
-                annotations=[{**results()[0], 'score': 7}],
-            ),
+            whole(annotations=[{**results()[0], 'score': 7}]),
             {},
             'prediction 1 has the score 7; give 0 to 1',
         ),
@@ -122,7 +117,7 @@ def test_predictions_that_do_not_fit_are_a_user_error(content, wanted, words, ph
 
 
 def test_broken_files_are_faults_or_user_errors(photos, tmp_path):
-    content = dict(images=images(), categories=categories('bolt', 'nut'), annotations=results())
+    content = whole()
     broken = (None, [], {}, 'x', -1, float('inf'), float('nan'), [1], '9' * 5000, 2**70, True)
     rng, outcomes = random.Random(0), Counter()
     for _ in range(200):

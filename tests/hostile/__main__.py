@@ -23,7 +23,7 @@ from tests.hostile.judge import Case, Verdict, judged, table, with_controls
 from tests.hostile.world import World, build
 
 MODULES = (
-    'pickles', 'checkpoints', 'archives', 'runs', 'data', 'folders', 'images', 'configs', 'outputs',
+    'pickles', 'checkpoints', 'archives', 'data', 'folders', 'images', 'configs', 'outputs',
     'models', 'metadata', 'results', 'signals',
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tests.hostile.commands import LOADERS, READERS, controls, in_each, open_checkpoint, put
-from tests.hostile.damage import with_bits, with_sizes
+from tests.hostile.damage import relisted
 from tests.hostile.judge import Case
 from tests.hostile.pickles import zipped
 from tests.hostile.world import World
@@ -76,11 +76,11 @@ ZIPS: dict[str, Callable[[bytes], bytes]] = {
     'short storages': lambda c: rewritten(c, lambda n, r: r[:3] if '/data/' in n else r),
     'empty pickle': lambda c: rewritten(c, lambda n, r: b'' if n.endswith('data.pkl') else r),
     'odd byte order': lambda c: rewritten(c, lambda n, r: b'x' if 'byteorder' in n else r),
-    'huge sizes': lambda c: with_sizes(c, 2**32 - 2),
-    'sizes of zip64': lambda c: with_sizes(c, 2**32 - 1),
-    'encrypted': lambda c: with_bits(c, 8, 1),
-    'unknown compression': lambda c: with_bits(c, 10, 77),
-    'compression without': lambda c: with_bits(c, 10, 8),
+    'huge sizes': lambda c: relisted(c, 20, 'II', *[2**32 - 2] * 2),
+    'sizes of zip64': lambda c: relisted(c, 20, 'II', *[2**32 - 1] * 2),
+    'encrypted': lambda c: relisted(c, 8, 'H', 1),
+    'unknown compression': lambda c: relisted(c, 10, 'H', 77),
+    'compression without': lambda c: relisted(c, 10, 'H', 8),
     'TorchScript': lambda c: torchscript(),
     'a table of text': lambda c: b'a,b\n1,2\n' * 1000,
     'a picture': lambda c: b'\x89PNG\r\n\x1a\n' + bytes(100),

@@ -31,7 +31,7 @@ from tests.hostile.commands import (
     spelled,
     train,
 )  # fmt: skip
-from tests.hostile.damage import damaged_near, with_bits
+from tests.hostile.damage import damaged_near, relisted
 from tests.hostile.judge import Case
 from tests.hostile.pickles import BODIES, zipped
 from tests.hostile.world import World, dice
@@ -259,7 +259,7 @@ THIRD: dict[str, Callable[[Path], Any]] = {
     'payload': lambda path: path.write_bytes(zipped(BODIES['os.system'])),
     'half': lambda path: path.write_bytes((path.parent / 'epoch_2.pth').read_bytes()[:90_000]),
     'flipped list': lambda path: path.write_bytes(
-        with_bits((path.parent / 'epoch_2.pth').read_bytes(), 10, 77)
+        relisted((path.parent / 'epoch_2.pth').read_bytes(), 10, 'H', 77)
     ),
     'bare state dict': lambda path: path.write_bytes(saved({'a': torch.ones(1)})),
     'list': lambda path: path.write_bytes(saved([1])),

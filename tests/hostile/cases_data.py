@@ -17,6 +17,7 @@ from tests.hostile.commands import SMALL, Job, command, in_turn, needs, put, tra
 from tests.hostile.damage import damaged, install_ghostscript, mutate_json, postscript
 from tests.hostile.judge import Case
 from tests.hostile.world import SIDE, TRAIN, VAL, XML, World, dice
+from tests.utils.odd_images import jpeg_of
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
@@ -125,6 +126,7 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'file name is a device': (pictured(file_name='/dev/zero'), '/dev/zero'),
     'file name is no text': (pictured(file_name='\udcff'), r"file_name '\udcff' in images"),
     'huge width': (pictured(width=10**9), 'width 1000000000 in images'),
+    'huge sides': (pictured(width=2**17, height=2**17), 'height 131072, width 131072'),
     'width is a text': (pictured(width='64'), "width '64' in images"),
     'one image id twice': (
         edit(TRAIN, lambda c: c['images'].append(dict(c['images'][0]))), 'duplicate image ids'),
@@ -135,6 +137,9 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'id is a list': (annotated(id=[]), 'id [] in annotations'),
     'no image id': (without('annotations', 'image_id'), 'image_id None in annotations'),
     'no category id': (without('annotations', 'category_id'), 'category_id None in annotations'),
+    'neither box nor image': (
+        in_turn(annotated(image_id=999), without('annotations', 'bbox')),
+        'bbox None in annotations'),
     'category is a list': (annotated(category_id=[1]), 'category_id [1] in annotations'),
     'box of three': (annotated(bbox=[1, 2, 3]), 'bbox [1, 2, 3] in annotations'),
     'box of texts': (annotated(bbox=['a', 'b', 'c', 'd']), "bbox ['a', 'b', 'c', 'd']"),
@@ -182,6 +187,7 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'image is a device': (replace(PICTURE, lambda p: p.symlink_to('/dev/zero')), NAME),
     'image is a loop': (replace(PICTURE, lambda p: p.symlink_to(p.name)), PICTURE),
     'image is closed': (lambda f: (f / PICTURE).chmod(0), PICTURE),
+    'image is giant': (put(PICTURE, jpeg_of(20_000, 8_000)), '20,000 x 8,000 pixels'),
     'image is of 1 pixel': (lambda f: Image.new('RGB', (1, 1)).save(f / PICTURE), PICTURE),
 }  # fmt: skip
 # what training can do without

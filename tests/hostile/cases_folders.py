@@ -8,22 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.data.formats import writers
-from tests.data.sets import polygon_line, write_maps, write_roboflow, write_voc, write_yolo
-from tests.hostile.commands import Job, command, put
+from tests.data import layouts
+from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
+from tests.hostile.commands import Job, command
 from tests.hostile.damage import damaged, install_ghostscript, postscript
-from tests.hostile.judge import CANARY, Case
+from tests.hostile.judge import Case
 from tests.hostile.world import World, dice
 
 
 def tool(name: str) -> Callable[[Path], Path]:
     """A writer of a format of labeling tools, which returns the folder."""
-
-    def write(root: Path) -> Path:
-        writers.WRITERS[name][0](root)
-        return root
-
-    return write
+    return lambda root: layouts.write(root, layouts.READ[name][0])
 
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
@@ -51,7 +46,7 @@ FIRST = {  # the annotations of an image
     'via': 'via_project.json',
     'createml': 'train/_annotations.createml.json',
     'label-studio': 'project-1.json',
-    'supervisely': 'ds/ann/0.jpg.json',
+    'supervisely': 'ds1/ann/0.png.json',
     'kitti': 'training/label_2/0.txt',
     'csv': 'train_labels.csv',
     'darknet': 'obj.data',
@@ -59,12 +54,9 @@ FIRST = {  # the annotations of an image
 IMAGES = {
     'yolo': 'images', 'coco': 'train', 'voc': 'JPEGImages', 'masks': 'images', 'labelme': '.',
     'cvat': 'images', 'via': '.', 'createml': 'train', 'label-studio': 'images',
-    'supervisely': 'ds/img', 'kitti': 'training/image_2', 'csv': 'images',
+    'supervisely': 'ds1/img', 'kitti': 'training/image_2', 'csv': 'images',
     'darknet': 'obj_train_data',
 }  # fmt: skip
-RUNS = f'{{{{$X:"(\\\',open("{CANARY}","w"))#|Z}}}}'
-LEAKS = '{{$HOME:x}}'
-BOMB = ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
@@ -85,13 +77,6 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             change = partial(damage, kind, dice(seed, f'folders {kind}', number))
             yield converted(kind, f'damage {number}', write, change, expect='either',
                             says=('some/set',))  # fmt: skip
-    for name, (content, word) in YAML.items():
-        yield converted('yolo', f'yaml: {name}', write_yolo, put('data.yaml', content),
-                        says=(word,))  # fmt: skip
-    for name, (content, word) in TABLES.items():
-        yield converted('masks', f'csv: {name}', write_maps, put('classes.csv', content),
-                        says=(word,))  # fmt: skip
-    yield from name_cases()
 
 
 def converted(
@@ -201,7 +186,8 @@ BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
     'a link to nothing': (dangle, NAMED),
     'a folder that is a link to nothing': (dangling_folder, {
         'yolo': 'error: data.yaml has no images to train on', 'coco': NO_FILE,
-        **dict.fromkeys(('voc', 'masks', 'createml', 'supervisely', 'kitti'), NO_FORMAT),
+        'supervisely': WRITTEN,  # of the other folders
+        **dict.fromkeys(('voc', 'masks', 'createml', 'kitti'), NO_FORMAT),
     }),
     'names that lead outside': (outside, {
         'yolo': OUTSIDE, 'coco': OUTSIDE, 'voc': WRITTEN,  # which ignores them
@@ -213,46 +199,3 @@ BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
     'a number of 6000 digits': (endless, DAMAGED),
     'a line of 10 MB': (long_line, NAMED),
 }  # fmt: skip
-NOT_YAML = 'data.yaml is not a YAML file in UTF-8 without aliases'
-TRAIN = b'\ntrain: images/train\n'
-YAML: dict[str, tuple[bytes, str]] = {
-    'alias bomb': (f'a0: &a0 x\n{BOMB}names: *a29'.encode() + TRAIN, NOT_YAML),
-    'dates': (b'names: [2024-01-01, b, c, d]' + TRAIN, '`names` has datetime.date(2024, 1, 1)'),
-    'no date': (b'names: [a, b, c, d]\nnc: 2024-99-99' + TRAIN, NOT_YAML),
-    'null': (b'names: [a, null, c, d]' + TRAIN, '`names` has None'),
-    'twice': (b'names: [a, a, c, d]' + TRAIN, "duplicate class names: 'a'"),
-    'surrogate': (b'names: ["\\ud800", b, c, d]' + TRAIN, NOT_YAML),
-    'lines': (b'names: ["a\\nb", b, c, d]' + TRAIN, r"class 0 has the character '\n'"),
-    'long': (b'names: [' + b'x' * 10_000 + b', b, c, d]' + TRAIN, 'has 10,000 characters'),
-    'digits': (b'names: [a, b, c, d]\nnc: ' + b'9' * 6000 + TRAIN, NOT_YAML),
-    'a tag': (
-        f'names: !!python/object/apply:os.system ["touch {CANARY}"]'.encode() + TRAIN, NOT_YAML),
-    'a place that is a list': (b'names: [a]\ntrain: [[images/train]]\n', "[['images/train']]"),
-    'a long place': (b'names: [a, b, c, d]\ntrain: ' + b'x' * 5000 + b'\n', 'xxx'),
-}  # fmt: skip
-NOT_TABLE = 'classes.csv is not a table of classes'
-TABLES: dict[str, tuple[bytes, str]] = {
-    'giant field': (b'name,r,g,b\n' + b'x' * 200_000 + b',1,2,3\n', f'{NOT_TABLE} (field larger'),
-    'digits': (b'name,value\na,' + b'9' * 6000, f'{NOT_TABLE} (Exceeds the limit'),
-    'Latin-1': (b'name,r,g,b\ncaf\xe9,1,2,3\n', 'classes.csv cannot be read as text in UTF-8'),
-    'no color': (b'name,r,g,b\na,999,0,0\n', f'{NOT_TABLE} (not a color: 999,0,0)'),
-    'null': (b'name,r,g,b\na\0b,1,2,3\n', r"class 0 has the character '\x00'"),
-}
-
-
-def name_cases() -> Iterator[Case]:
-    """Training on a dataset whose names are programs: they are in configs, logs and checkpoints."""
-    job = command('train', 'some/set', '--work-dir', 'work', '--epochs', 1, '--batch', 4,
-                  '--nproc-per-node', 1, '--weights', 'none', '--export', 'none',
-                  '--image-size', 64)  # fmt: skip
-    programs = (RUNS, LEAKS, '{{fileDirname}}', f'\'"""\\n; open("{CANARY}", "w") #')
-    for name in ('circle', *programs):
-        yield Case('folders', 'train', 'good' if name == 'circle' else f'named {name!r}', job,
-                   partial(name_class, name), 'work', makes=('work/run/epoch_1.pth',),
-                   is_control=name == 'circle')  # fmt: skip
-
-
-def name_class(name: str, folder: Path) -> None:
-    root = write_yolo(folder / 'some' / 'set', line=polygon_line)
-    text = (root / 'data.yaml').read_text().replace('circle', json.dumps(name))
-    (root / 'data.yaml').write_text(text)

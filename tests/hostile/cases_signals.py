@@ -2,19 +2,16 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tests.data.sets import write_yolo
 from tests.hostile.commands import command, needs
-from tests.hostile.judge import Case, Silent, snapshot
+from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World, dice
 
 # what a run prints, or seconds after its start
@@ -68,8 +65,6 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             yield case(f'{name} {stage} of two processes', job)
     yield Case('signals', 'train', 'good', command(*TRAIN[:-2], 'train_cfg.max_epochs=1'), ready,
                'work', makes=('work/epoch_1.pth',), is_control=True)  # fmt: skip
-    yield Case('signals', 'train', 'a second run while the first one trains', second_run, ready,
-               'work')  # fmt: skip
 
 
 def forked(arguments: tuple[str, ...]) -> Callable[[Path], int]:
@@ -178,30 +173,3 @@ def check_saved(work_dir: Path) -> None:
     latest = latest_checkpoint(work_dir)
     if saved and (latest is None or latest.path != saved[0]):
         raise Silent(f'{saved[0]} cannot be resumed')
-
-
-def second_run(folder: Path) -> None:
-    """Training on data in a work dir in use changes nothing in it."""
-    write_yolo(folder / 'bolts', 4, 2)
-    (folder / 'busy').mkdir()
-    first = forked(('train', 'bolts', '--work-dir', 'busy', '--weights', 'none', '--batch', '2'))
-    pid = first(folder / 'output.txt')
-    try:
-        begin = time.monotonic()
-        while not (folder / 'busy' / 'rtmdet_swiftformer_xs.py').exists():
-            if os.waitpid(pid, os.WNOHANG)[0] or time.monotonic() - begin > LIMIT:
-                raise Silent((folder / 'output.txt').read_text()[-2000:])
-            time.sleep(0.01)
-        os.kill(pid, signal.SIGSTOP)
-        before = snapshot(folder / 'busy')
-        other = forked(('train', 'bolts', '--work-dir', 'busy', '--epochs', '7'))
-        _, status = os.waitpid(other(folder / 'second.txt'), 0)
-        said = (folder / 'second.txt').read_text()
-        if os.waitstatus_to_exitcode(status) != 2 or 'is in use by a training run' not in said:
-            raise Silent(f'the second run was not rejected:\n{said[-2000:]}')
-        if snapshot(folder / 'busy') != before:
-            raise Silent('the second run has changed files of the first')
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
-        shutil.rmtree(folder / 'busy')  # it was killed while it wrote

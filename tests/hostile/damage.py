@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.judge import CANARY, PROGRAMS
+from tests.utils.odd_images import EPS
 
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1e308, float('nan'), 2**63, 10**400, '', 'x', '../../x', '\x00', '\x1b[2J',
@@ -100,39 +101,19 @@ def mutate_json(content: Any, dice: random.Random) -> str:
     return ', '.join(told) or 'nothing'
 
 
-def with_sizes(content: bytes, size: int) -> bytes:
-    """The archive with another size of every record in its list."""
+def relisted(content: bytes, offset: int, kind: str, *values: int) -> bytes:
+    """The archive with other numbers at this offset of every entry in its list."""
     changed = bytearray(content)
     start = 0
     while (start := changed.find(b'PK\x01\x02', start)) >= 0:
-        changed[start + 20 : start + 28] = struct.pack('<II', size, size)
+        struct.pack_into(f'<{kind}', changed, start + offset, *values)
         start += 4
     return bytes(changed)
 
 
-def with_bits(content: bytes, offset: int, value: int) -> bytes:
-    """The archive with two bytes changed in every entry of its list."""
-    changed = bytearray(content)
-    start = 0
-    while (start := changed.find(b'PK\x01\x02', start)) >= 0:
-        struct.pack_into('<H', changed, start + offset, value)
-        start += 4
-    return bytes(changed)
-
-
-POSTSCRIPT = (
-    b'%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 64\n%%EndComments\n'
-    b'(canary) (w) file closefile showpage\n%%EOF\n'
-)
-
-
-def postscript(name: str) -> Callable[[Path], None]:
+def postscript(name: str) -> Callable[[Path], Any]:
     """A program for Ghostscript, named as an image."""
-
-    def prepare(folder: Path) -> None:
-        (folder / name).write_bytes(POSTSCRIPT)
-
-    return prepare
+    return lambda folder: (folder / name).write_bytes(EPS)
 
 
 def install_ghostscript(folder: Path) -> None:

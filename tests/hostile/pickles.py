@@ -60,6 +60,13 @@ def lists(depth: int) -> bytes:
     return b']' * depth + b'a' * (depth - 1)
 
 
+class Payload:
+    """Creates the canary when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path(CANARY),)
+
+
 class Beyond:
     """A tensor of 1000 numbers in a storage of two."""
 
@@ -172,10 +179,6 @@ FORMATS: dict[str, Callable[[bytes], bytes]] = {
 def write_others(folder: Path) -> None:
     """What a payload would like to have opened."""
     import numpy as np
-
-    class Payload:
-        def __reduce__(self):
-            return Path.touch, (Path(CANARY),)
 
     torch.save(Payload(), folder / 'other.pth')
     np.save(folder / 'other.npy', np.array([Payload()], dtype=object), allow_pickle=True)

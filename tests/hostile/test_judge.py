@@ -15,7 +15,6 @@ from mmeffvit.errors import UserError
 from tests.hostile.__main__ import parse, run
 from tests.hostile.commands import command, in_turn, put
 from tests.hostile.judge import (
-    CANARY,
     OUTCOMES,
     Case,
     Silent,
@@ -24,14 +23,7 @@ from tests.hostile.judge import (
     table,
     with_controls,
 )
-from tests.hostile.pickles import BODIES, FORMATS
-
-
-class Payload:
-    """Creates the canary when it is unpickled."""
-
-    def __reduce__(self):
-        return Path.touch, (Path(CANARY),)
+from tests.hostile.pickles import BODIES, FORMATS, Payload
 
 
 def with_payload(folder: Path) -> None:

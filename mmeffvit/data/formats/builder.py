@@ -1,6 +1,6 @@
 """A dataset that is collected image by image and object by object."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,27 @@ class Builder:
         item = Object(label, (left, top, width, height), where, mask, **more)
         picture.objects.append(item)
         return item
+
+    def each(
+        self, picture: Picture | None, rows: Any, where: str, read: Callable[[Any, str], object]
+    ) -> None:
+        """Read every object of an image, if there is one; report those that cannot be read.
+
+        Args:
+            picture: The image.
+            rows: Its objects in the file.
+            where: The file and what they are called, for messages that have their numbers.
+            read: Reads an object at its place.
+        """
+        if picture is not None and not isinstance(rows, list):
+            self.broken(picture, where, f'{rows!r:.40} is not a list')
+            return
+        for count, row in enumerate(rows if picture else (), 1):
+            place = f'{where} {count}'
+            try:
+                read(row, place)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                self.broken(picture, place, error)
 
     def broken(
         self,

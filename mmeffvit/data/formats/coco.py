@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder
@@ -14,6 +12,7 @@ from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import header_size
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted, listed
 
 from .coco_file import (
@@ -28,7 +27,6 @@ from .coco_file import (
     is_size,
     mask_fault,
     read_lists,
-    run_lengths,
 )
 
 NAME = 'COCO'
@@ -173,21 +171,14 @@ def box_of(mask: Any, size: tuple | None) -> list[float] | None:
         parts = [p for p in mask if isinstance(p, list) and all(map(is_number, p))]
         x, y = ([v for p in parts for v in p[i : len(p) // 2 * 2 : 2]] for i in (0, 1))
         return [min(x), min(y), max(x) - min(x), max(y) - min(y)] if y else None
-    image = dict(zip(('height', 'width'), size or (), strict=False))
-    if not mask or not all(map(is_size, image.values())) or mask_fault(mask, image):
+    if not mask or not size or not all(map(is_size, size)):
         return None
-    runs = np.array(run_lengths(mask['counts']))
-    ends = np.cumsum(runs)
-    first, last = (ends - runs)[1::2], ends[1::2] - 1  # of the runs of the object
-    kept = runs[1::2] > 0
-    first, last = first[kept], last[kept]
-    if not len(first):
+    if mask_fault(mask, dict(zip(('height', 'width'), size, strict=True))):
         return None
-    columns, rows, ends = first // size[0], first % size[0], last % size[0]
-    whole = (last // size[0] > columns).any()  # a run over the end of a column
-    top, bottom = (0, size[0] - 1) if whole else (rows.min(), ends.max())
-    left, right = columns.min(), (last // size[0]).max()
-    return [float(v) for v in (left, top, right - left + 1, bottom - top + 1)]
+    codes = require('pycocotools.mask', 'Reading boxes of masks')
+    counts = mask['counts']
+    box = codes.toBbox(codes.frPyObjects(mask, *size) if isinstance(counts, list) else mask)
+    return box.tolist() if box[2] else None
 
 
 def folders_of(path: Path, finder: ImageFinder) -> list[Path]:

@@ -45,13 +45,11 @@ def read_image(path: Path, where: str, entry: Any, tree: Tree, builder: Builder)
         builder.findings.add(faults.RECORD_BROKEN, f'{where}: no image')
         return
     picture = builder.picture(name, path, where, split=split_of_file(path, tree.root))
-    for count, row in enumerate(entry.get('annotations') or () if picture else (), 1):
-        place = f'{where}, {name}, annotation {count}'
-        try:
-            x, y, width, height = (
-                number(row['coordinates'][key]) for key in ('x', 'y', 'width', 'height')
-            )
-            box = (x - width / 2, y - height / 2, width, height)
-            builder.add(picture, row['label'], place, box=box)
-        except (KeyError, TypeError, ValueError) as error:
-            builder.broken(picture, place, error)
+
+    def read_box(row: Any, place: str) -> None:
+        sides = ('x', 'y', 'width', 'height')
+        x, y, width, height = (number(row['coordinates'][key]) for key in sides)
+        box = (x - width / 2, y - height / 2, width, height)
+        builder.add(picture, row['label'], place, box=box)
+
+    builder.each(picture, entry.get('annotations') or [], f'{where}, {name}, annotation', read_box)

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -49,12 +50,8 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
             name = local_name(address, builder)
             split = split_of_file(path, tree.root)
             picture = builder.picture(name, path, where, split=split)
-            for index, row in enumerate(results if picture else (), 1):
-                place = f'{where}, result {index}'
-                try:
-                    read_result(row, picture, place, builder)
-                except (KeyError, TypeError, ValueError, IndexError) as error:
-                    builder.broken(picture, place, error)
+            read = partial(read_result, picture=picture, builder=builder)
+            builder.each(picture, results, f'{where}, result', read)
     return builder.build(NAME, paths)
 
 
@@ -107,7 +104,7 @@ def local_name(address: str, builder: Builder) -> str:
     return name
 
 
-def read_result(row: Any, picture: Picture, where: str, builder: Builder) -> Object | None:
+def read_result(row: Any, where: str, picture: Picture, builder: Builder) -> Object | None:
     """Add a result."""
     if not isinstance(row, dict):
         raise ValueError(f'{row!r:.40} is not a result')

@@ -41,17 +41,13 @@ def read_file(path: Path, content: dict, builder: Builder) -> None:
     name = str(content.get('imagePath') or path.stem).replace('\\', '/')
     picture = builder.picture(name, path, str(path), size)
     groups: dict[Any, Object] = {}
-    for count, shape in enumerate(content['shapes'], 1):
-        if picture is None:
-            return
-        where = f'{path}, shape {count}'
-        try:
-            item = read_shape(shape, picture, size, where, builder)
-        except (KeyError, TypeError, ValueError) as error:
-            builder.broken(picture, where, error)
-            continue
+
+    def read_grouped(shape: Any, where: str) -> None:
+        item = read_shape(shape, picture, size, where, builder)
         if item is not None and shape.get('group_id') is not None:
             merge(item, (item.label, str(shape['group_id'])), groups, picture)
+
+    builder.each(picture, content['shapes'], f'{path}, shape', read_grouped)
 
 
 def size_of(content: dict) -> Size | None:

@@ -44,12 +44,12 @@ def read_file(path: Path, content: dict, tree: Tree, builder: Builder) -> None:
     tagged = [split for tag in tags if isinstance(tag, str) and (split := split_in(tag))]
     split = tagged[0] if tagged else named_split(path.parent, tree.root)
     picture = builder.picture(path.stem, path.with_name('x'), str(path), size, split)
-    for count, row in enumerate(content['objects'] if picture else (), 1):
-        where = f'{path}, object {count}'
-        try:
-            read_object(row, picture, size, where, builder)
-        except (KeyError, TypeError, ValueError) as error:
-            builder.broken(picture, where, error)
+    builder.each(
+        picture,
+        content['objects'],
+        f'{path}, object',
+        lambda row, where: read_object(row, picture, size, where, builder),
+    )
 
 
 def read_object(

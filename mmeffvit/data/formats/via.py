@@ -5,6 +5,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,8 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     for path, images in files:
         for name, found in images:
             picture = builder.picture(name, path, split=split_of_file(path, tree.root))
-            for count, region in enumerate(found if picture else (), 1):
-                where = f'{path}, {name}, region {count}'
-                try:
-                    read_region(region, key, picture, where, builder)
-                except (AttributeError, KeyError, TypeError, ValueError) as error:
-                    builder.broken(picture, where, error)
+            read = partial(read_region, key=key, picture=picture, builder=builder)
+            builder.each(picture, found, f'{path}, {name}, region', read)
     return builder.build(NAME, paths)
 
 
@@ -77,10 +74,9 @@ def images_of(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list
     for entry in content.values():
         if isinstance(entry, dict) and isinstance(entry.get('filename'), str):
             regions = entry.get('regions') or []
-            yield (
-                entry['filename'],
-                list(regions.values() if isinstance(regions, dict) else regions),
-            )
+            regions = [*regions.values()] if isinstance(regions, dict) else regions
+            # anything else is reported as a region
+            yield entry['filename'], regions if isinstance(regions, list) else [regions]
 
 
 def images_of_third(content: dict) -> Iterator[tuple[str, list[Any]]]:
@@ -153,7 +149,7 @@ def class_in(value: Any) -> str:
 
 
 def read_region(
-    region: Any, key: str | None, picture: Picture, where: str, builder: Builder
+    region: Any, where: str, key: str | None, picture: Picture, builder: Builder
 ) -> Object | None:
     """Add a region of an image."""
     shape, attributes = region['shape_attributes'], region.get('region_attributes') or {}

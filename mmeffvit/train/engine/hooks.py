@@ -1,25 +1,17 @@
 """Random states that a resumed run reproduces."""
 
-import random
 from functools import partial
 
 import numpy as np
-import torch
 from mmengine.dataset import worker_init_fn
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
-from mmengine.runner import EpochBasedTrainLoop, Runner
+from mmengine.runner import EpochBasedTrainLoop, Runner, set_random_seed
 
 
 def derive_seed(*numbers: int) -> int:
     """Mix ``numbers`` into one seed below 2**31."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 1)
-
-
-def seed_all(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 class ResumableRandomnessHook(Hook):
@@ -35,11 +27,11 @@ class ResumableRandomnessHook(Hook):
 
     def before_train_epoch(self, runner: Runner) -> None:
         seed = derive_seed(runner.seed, get_rank(), runner.epoch)
-        seed_all(seed)
+        set_random_seed(seed)
         init = runner.train_dataloader.worker_init_fn
         if isinstance(init, partial) and init.func is worker_init_fn:
             runner.train_dataloader.worker_init_fn = partial(init, seed=seed)
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
         if not isinstance(runner.train_loop, EpochBasedTrainLoop):
-            seed_all(derive_seed(runner.seed, get_rank(), runner.iter))
+            set_random_seed(derive_seed(runner.seed, get_rank(), runner.iter))

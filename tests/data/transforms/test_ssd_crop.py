@@ -118,19 +118,6 @@ def test_crops_have_the_frequency_and_size_of_the_rule(number):
     assert (abs(parts[0].mean(axis=0) - parts[1].mean(axis=0)) < 4 * error).all()
 
 
-def test_all_thresholds_are_equally_likely():
-    boxes = np.array([[20, 20, 380, 280]], np.float32)
-    transform = MaxIoURandomCrop(thresholds=(0, 0.1, 0.2), num_trials=1000)
-    left_alone = sum(transform.draw((HEIGHT, WIDTH), boxes) is None for _ in range(1500))
-    assert left_alone / 1500 == pytest.approx(1 / 3, abs=4 * (2 / 9 / 1500) ** 0.5)
-
-
-def test_a_threshold_that_no_crop_reaches_is_drawn_again():
-    boxes = np.array([[10, 10, 60, 60]], np.float32)  # below 100 pixels: cannot be reached exactly
-    transform = MaxIoURandomCrop(thresholds=(0, 1, 1, 1))
-    assert all(transform.draw((HEIGHT, WIDTH), boxes) is None for _ in range(20))
-
-
 @pytest.mark.parametrize('masks', [BitmapMasks, PolygonMasks])
 def test_all_annotations_are_cropped_with_the_image(masks):
     rng = np.random.default_rng(1)

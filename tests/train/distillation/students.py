@@ -84,19 +84,24 @@ STUDIES = {
 }
 
 
-def write_data(source: Path, folder: Path) -> None:
-    """Write some of the images with labels, and these and all as label maps of one class."""
+def write_few(source: Path, folder: Path, count: int) -> Path:
+    """Copy the first training images of a set in COCO format, and those held out, with labels."""
     for split in ('train2017', 'val2017'):
-        path = source / 'annotations' / f'instances_{split}.json'
-        content = json.loads(path.read_text())
-        content['images'] = content['images'][: NUM_LABELED if split == 'train2017' else None]
+        content = json.loads((source / 'annotations' / f'instances_{split}.json').read_text())
+        content['images'] = content['images'][: count if split == 'train2017' else None]
         kept = {image['id'] for image in content['images']}
         rows = [row for row in content['annotations'] if row['image_id'] in kept]
-        (folder / 'few' / split).mkdir(parents=True)
+        (folder / split).mkdir(parents=True)
         text = json.dumps({**content, 'annotations': rows})
-        (folder / 'few' / f'instances_{split}.json').write_text(text)
+        (folder / f'instances_{split}.json').write_text(text)
         for image in content['images']:
-            shutil.copy(source / split / image['file_name'], folder / 'few' / split)
+            shutil.copy(source / split / image['file_name'], folder / split)
+    return folder
+
+
+def write_data(source: Path, folder: Path) -> None:
+    """Write some of the images with labels, and these and all as label maps of one class."""
+    write_few(source, folder / 'few', NUM_LABELED)
     for name, root in (('all', source), ('few', folder / 'few')):
         data = read(root, PrepareOptions())
         check(data)

@@ -186,64 +186,56 @@ def test_backbones_of_mmdet_load_what_is_harmless_and_run_nothing(served):
     assert not (folder / 'trace').exists()
 
 
-def test_an_interrupted_download_is_resumed_and_never_taken_for_complete(served):
+@pytest.fixture
+def interrupted(served) -> tuple[Path, str, dict]:
+    """A file, its address and content; its download has ended after a million bytes."""
     folder, address = served
     state = {'weight': torch.arange(600_000.0)}
     torch.save(state, folder / 'large.pth')
     Quiet.cut = 1_000_000
-    with pytest.raises(CheckpointError, match=r'ended after 1,000,000 of [\d,]+ bytes'):
+    words = r'ended after 1,000,000 of [\d,]+ bytes.*the same command resumes it'
+    with pytest.raises(CheckpointError, match=words):
         load_from_guarded(f'{address}/large.pth')
     Quiet.cut = None
-    torch.testing.assert_close(load_from_guarded(f'{address}/large.pth'), state)
+    return folder / 'large.pth', f'{address}/large.pth', state
+
+
+def test_an_interrupted_download_is_resumed_and_never_taken_for_complete(interrupted):
+    _, address, state = interrupted
+    torch.testing.assert_close(load_from_guarded(address), state)
     assert Quiet.requests == [None, 'bytes=1000000-']
-    load_from_guarded(f'{address}/large.pth')  # from the cache
+    load_from_guarded(address)  # from the cache
     assert len(Quiet.requests) == 2
 
 
 @pytest.mark.parametrize(
     'note', [b'', b'{', b'[' * 100_000, b'5', b'\xff', b'"a\\r\\nX-Header: b"', b'null', None]
 )
-def test_a_damaged_note_of_an_interrupted_download_starts_it_anew(note, served):
-    folder, address = served
-    state = {'weight': torch.arange(600_000.0)}
-    torch.save(state, folder / 'large.pth')
-    Quiet.cut = 1_000_000
-    with pytest.raises(CheckpointError, match='the same command resumes it'):
-        load_from_guarded(f'{address}/large.pth')
-    (path,) = (folder.parent / 'cache').rglob('*.part.json')
+def test_a_damaged_note_of_an_interrupted_download_starts_it_anew(note, interrupted, tmp_path):
+    _, address, state = interrupted
+    (path,) = (tmp_path / 'cache').rglob('*.part.json')
     if note is None:
         path.unlink()
     else:
         path.write_bytes(note)
-    Quiet.cut = None
-    torch.testing.assert_close(load_from_guarded(f'{address}/large.pth'), state)
+    torch.testing.assert_close(load_from_guarded(address), state)
     assert Quiet.requests == [None, None]
 
 
-def test_a_download_that_was_interrupted_at_its_very_end_starts_anew(served):
-    folder, address = served
-    state = {'weight': torch.arange(600_000.0)}
-    torch.save(state, folder / 'large.pth')
-    Quiet.cut = 1_000_000
-    with pytest.raises(CheckpointError, match='the same command resumes it'):
-        load_from_guarded(f'{address}/large.pth')
-    (part,) = (folder.parent / 'cache').rglob('*.part')
-    part.write_bytes((folder / 'large.pth').read_bytes())
-    Quiet.cut = None
-    torch.testing.assert_close(load_from_guarded(f'{address}/large.pth'), state)
+def test_a_download_that_was_interrupted_at_its_very_end_starts_anew(interrupted, tmp_path):
+    path, address, state = interrupted
+    (part,) = (tmp_path / 'cache').rglob('*.part')
+    part.write_bytes(path.read_bytes())
+    torch.testing.assert_close(load_from_guarded(address), state)
     assert Quiet.requests[0] is Quiet.requests[2] is None  # the second is out of range
 
 
-def test_another_file_at_the_same_address_is_not_joined_with_the_first(served):
-    folder, address = served
-    torch.save({'weight': torch.zeros(600_000)}, folder / 'large.pth')
-    Quiet.cut = 1_000_000
-    with pytest.raises(CheckpointError, match='the same command resumes it'):
-        load_from_guarded(f'{address}/large.pth')
-    Quiet.cut, Quiet.tag = None, '"2"'
+def test_another_file_at_the_same_address_is_not_joined_with_the_first(interrupted):
+    path, address, _ = interrupted
+    Quiet.tag = '"2"'
     state = {'weight': torch.ones(600_000)}
-    torch.save(state, folder / 'large.pth')
-    torch.testing.assert_close(load_from_guarded(f'{address}/large.pth'), state)
+    torch.save(state, path)
+    torch.testing.assert_close(load_from_guarded(address), state)
     assert Quiet.requests == [None, 'bytes=1000000-']
 
 

@@ -1,12 +1,9 @@
 """A run that is killed and resumed ends where an uninterrupted one does."""
 
-import os
-import pickle
 import re
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -17,6 +14,8 @@ import torch
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.zoo.runs import latest_checkpoint
 from tests.conftest import ROOT, run_command, run_command_here
+from tests.hostile.cases_checkpoints import THIRD
+from tests.train.engine.test_processes import running
 from tests.variants import sampled
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
@@ -80,12 +79,9 @@ def uninterrupted(config, shapes, tmp_path_factory) -> Path:
 
 
 def processes_of(work_dir: Path) -> list[str]:
-    """Commands that run there, a moment after the signal that ended them."""
+    """Arguments of commands that run there, a moment after the signal that ended them."""
     for _ in range(100):
-        found = []
-        for path in Path('/proc').glob('[0-9]*/cmdline'):
-            with suppress(OSError):  # it has ended
-                found += [path.read_text()] if str(work_dir) in path.read_text() else []
+        found = [argument for argument in running() if str(work_dir) in argument]
         if not found:
             break
         time.sleep(0.05)
@@ -136,35 +132,14 @@ def test_an_interrupted_run_says_what_is_saved_and_how_to_continue(
     assert 'Traceback' not in run.stdout
 
 
-def make_unreadable(work_dir: Path, valid: bytes) -> None:
-    """Candidates for a resume that are of no use, all later than ``epoch_2.pth``."""
-    places = {name: work_dir / f'epoch_{number}.pth' for number, name in enumerate(UNREADABLE, 3)}
-    places['folder'].mkdir()
-    places['loop'].symlink_to(places['loop'])
-    places['dangling link'].symlink_to(work_dir / 'gone')
-    places['empty'].touch()
-    places['one byte'].write_bytes(b'\x80')
-    places['flipped directory'].write_bytes(valid[:-200] + bytes(255 - b for b in valid[-200:]))
-    places['rejected'].write_bytes(pickle.dumps(os.system, 2))
-    os.mkfifo(places['pipe'])
-    torch.save({'weight': torch.ones(1)}, places['bare state dict'])
-    torch.save([torch.ones(1)], places['list'])
-    torch.save(torch.ones(1), places['tensor'])
-
-
-UNREADABLE = (
-    'folder', 'loop', 'dangling link', 'empty', 'one byte', 'flipped directory', 'rejected', 'pipe',
-    'bare state dict', 'list', 'tensor',
-)  # fmt: skip
-
-
 @pytest.mark.slow
 def test_auto_resume_says_why_it_passes_over_what_is_not_valid(uninterrupted, tmp_path, log):
-    valid = (uninterrupted / 'epoch_2.pth').read_bytes()
-    (tmp_path / 'epoch_2.pth').write_bytes(valid)
-    make_unreadable(tmp_path, valid)
+    (tmp_path / 'epoch_2.pth').write_bytes((uninterrupted / 'epoch_2.pth').read_bytes())
+    others = {name: make for name, make in THIRD.items() if name != 'none'}
+    for number, make in enumerate(others.values(), 3):
+        make(tmp_path / f'epoch_{number}.pth')
     assert latest_checkpoint(tmp_path).path == tmp_path / 'epoch_2.pth'
-    for number, name in enumerate(UNREADABLE, 3):
+    for number, name in enumerate(others, 3):
         assert f'epoch_{number}.pth' in log.text, name
 
 

@@ -23,6 +23,7 @@ from tests.data.sets import write_maps
 from tests.deploy import models
 from tests.inference.untrained import save_untrained
 from tests.learning.cases import CASES
+from tests.train.distillation.students import write_few
 
 STUDENT = 'rtmdet_swiftformer_xs'
 FAST = ('--epochs', 1, '--weights', 'none', '--nproc-per-node', 1, '--export', 'none')
@@ -41,18 +42,7 @@ def predicted(shapes, tmp_path) -> Path:
 @pytest.fixture
 def few(shapes, tmp_path) -> Path:
     """Labels of three of the images, and of those held out."""
-    for split in ('train2017', 'val2017'):
-        content = json.loads((shapes / 'annotations' / f'instances_{split}.json').read_text())
-        content['images'] = content['images'][:3] if split[0] == 't' else content['images']
-        kept = {image['id'] for image in content['images']}
-        rows = [row for row in content['annotations'] if row['image_id'] in kept]
-        (tmp_path / 'few' / split).mkdir(parents=True)
-        (tmp_path / 'few' / f'{split}.json').write_text(
-            json.dumps({**content, 'annotations': rows})
-        )
-        for image in content['images']:
-            shutil.copy(shapes / split / image['file_name'], tmp_path / 'few' / split)
-    return tmp_path / 'few'
+    return write_few(shapes, tmp_path / 'few', 3)
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder import fit_batch
 from mmeffvit.train.folder.options import FinetuneOptions
-from tests.conftest import run_command_here, run_python
+from mmeffvit.utils.files import locked
+from tests.conftest import ROOT, run_command_here, run_python
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 from tests.variants import sampled
 
@@ -77,6 +78,19 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     assert 'has a run already: continue it with --resume' in again.stdout
     checked = run_command_here('check', config)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_a_work_dir_in_use_is_left_as_it_is(shapes, tmp_path):
+    busy = tmp_path / 'busy'
+    config = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
+    targets = (shapes,), (config, '--no-check', '--cfg-options', f'data_root={shapes}/')
+    with locked(busy, 'a training run'):
+        before = files_in(busy)
+        for target in targets:
+            done = run_command_here('train', '--work-dir', busy, *target)
+            assert done.returncode == 2
+            assert 'is in use by a training run' in done.stdout
+        assert files_in(busy) == before
 
 
 # what `make demo` does not install
