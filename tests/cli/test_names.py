@@ -63,19 +63,6 @@ def video(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_name_with_a_line_break_stays_in_its_line(tmp_path):
-    model = red_file(tmp_path / 'model.onnx')
-    write_image(tmp_path / 'images' / 'good.png')
-    (tmp_path / 'images' / 'a\nb.png').write_text('no image')
-    done = run_command_here('predict', model, tmp_path / 'images', '--out-dir', tmp_path / 'drawn')
-    assert done.returncode == 1
-    (line,) = [line for line in done.stdout.splitlines() if 'skipped: ' in line]
-    assert r'a\nb.png (' in line
-    done = run_command_here('predict', tmp_path / 'no\nmodel.onnx', tmp_path / 'images')
-    assert done.returncode == 2
-    assert r'no\nmodel.onnx' in done.stdout
-
-
 def test_a_category_with_a_line_break_is_named_in_one_line(shapes, tmp_path):
     content = json.loads((shapes / 'annotations' / 'instances_val2017.json').read_text())
     content['categories'][0]['name'] = 'circle\nstar'

@@ -1,7 +1,6 @@
 """Every head predicts; inputs of all kinds are found, and unreadable ones are reported."""
 
 import json
-import os
 import re
 import shutil
 import struct
@@ -257,24 +256,6 @@ def test_every_input_has_a_picture_and_a_label_map_of_its_own(untrained, shapes,
         assert len(written) == len(NAMES), written
         assert {path.relative_to(tmp_path / folder).parts[0] for path in written} >= {'a', 'b'}
     assert f'{len(NAMES)} images\n' in capsys.readouterr().out
-
-
-def test_links_in_a_loop_and_pipes_are_skipped_and_counted(untrained, shapes, tmp_path, capsys):
-    photos = tmp_path / 'photos'
-    photos.mkdir()
-    shutil.copy(shapes / 'val2017/000000.png', photos / 'good.png')
-    (photos / 'loop.png').symlink_to('loop.png')
-    (photos / 'gone.png').symlink_to('nowhere.png')
-    os.mkfifo(photos / 'pipe.png')
-    files = untrained('RetinaNet')
-    assert run(files, photos, drawings=tmp_path / 'pictures') == 3
-    printed = capsys.readouterr()
-    assert re.search(r'^1 image, \d+ objects? above 0\.3.*, 3 skipped$', printed.out, re.M)
-    for name in ('loop.png', 'gone.png', 'pipe.png'):
-        assert f'{name}: not a regular file' in printed.err
-    assert [path.name for path in (tmp_path / 'pictures').iterdir()] == ['good.png']
-    with pytest.raises(UserError, match=r'pipe\.png'):
-        run(files, photos / 'pipe.png', drawings=tmp_path / 'pictures')
 
 
 def test_a_video_that_ends_early_is_reported(untrained, tmp_path, capsys):

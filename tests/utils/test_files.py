@@ -116,43 +116,6 @@ def test_what_is_appended_to_a_link_stays_out_of_its_target(tmp_path, kind):
     assert sorted(path.name for path in tmp_path.iterdir()) == ['console.log', 'thesis.txt']
 
 
-def test_a_pipe_is_not_opened_for_writing(tmp_path):
-    os.mkfifo(tmp_path / 'pipe')
-    with pytest.raises(UserError, match='a pipe, device or dead link that exists already'):
-        own_file(tmp_path / 'pipe')
-
-
-@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
-def test_a_lock_that_is_a_link_does_not_empty_its_target(tmp_path, kind):
-    target, folder = tmp_path / 'thesis.txt', tmp_path / 'run'
-    target.write_text('mine')
-    folder.mkdir()
-    link(kind, folder / '.mmeffvit-lock', target)
-    with locked(folder, 'a training run'):
-        assert (folder / '.mmeffvit-lock').read_text().startswith('a training run')
-    assert target.read_text() == 'mine'
-
-
-def write_often(path: Path, letter: bytes) -> None:
-    for _ in range(100):
-        write_file(path, letter * 100_000)
-
-
-def test_two_writers_do_not_mix_their_output(tmp_path):
-    path = tmp_path / 'suite.json'
-    fork = multiprocessing.get_context('fork')
-    writers = [fork.Process(target=write_often, args=(path, letter)) for letter in (b'a', b'b')]
-    for writer in writers:
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        if path.exists():
-            content = path.read_bytes()
-            assert len(content) == 100_000
-            assert len(set(content)) == 1
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert [p.name for p in tmp_path.iterdir()] == ['suite.json']
-
-
 def hold(folder: Path, ready, done) -> None:
     with locked(folder, 'a training run'):
         ready.set()

@@ -223,13 +223,6 @@ def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
 
 
-@pytest.mark.parametrize('text', ['[1', '[' * 100_000])
-def test_a_damaged_table_is_not_overwritten(text, tmp_path):
-    (tmp_path / 'suite.json').write_text(text)
-    with pytest.raises(UserError, match=r'suite\.json'):
-        Table(tmp_path)
-
-
 def test_untrusted_text_is_escaped_in_the_table(tmp_path):
     table = Table(tmp_path)
     hostile = '# | `x` <script>alert(1)</script>\n\n| [a](javascript:b) ![c](d) &lt; \\| **e**'
