@@ -75,23 +75,12 @@ def test_a_folder_is_never_removed_for_an_output(tmp_path, made):
 
 
 def test_outputs_are_checked_before_the_work(tmp_path):
-    (tmp_path / 'folder.onnx').mkdir()
-    (tmp_path / 'file').write_text('')
-    with pytest.raises(UserError, match=r'a folder that exists already'):
-        check_output(tmp_path / 'folder.onnx', '.onnx')
     with pytest.raises(UserError, match=r"'a\.pth' must end in \.pkl or \.pickle"):
         check_output('a.pth', '.pkl', '.pickle')
-    with pytest.raises(UserError, match=r'file is not a folder'):
-        check_output(tmp_path / 'file' / 'below' / 'a.onnx')
-    with pytest.raises(UserError, match=r'a file that exists already'):
-        check_output(tmp_path / 'file', folder=True)
     with pytest.raises(UserError, match=r'cannot be written: File name too long'):
         check_output(tmp_path / ('n' * 300))
     with pytest.raises(UserError, match='Could not determine home directory'):
         check_output('~no_such_user/a.onnx', '.onnx')
-    (tmp_path / 'loop').symlink_to('loop')
-    with pytest.raises(UserError, match=r'cannot be written'):
-        check_output(tmp_path / 'loop' / 'a.onnx')
     assert check_output(tmp_path / 'new' / 'a.onnx', '.onnx') == tmp_path / 'new' / 'a.onnx'
     assert not (tmp_path / 'new').exists()
 

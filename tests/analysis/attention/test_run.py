@@ -132,14 +132,11 @@ def test_released_weights_go_into_the_backbone_alone_or_inside_a_model(image, tm
     ('target', 'options', 'message'),
     [
         ('SHViT:s1', dict(query=(91, 0)), r'--query 91 0 .*odd.png'),
-        ('SHViT:s1', dict(layers=['stages.0']), "'stages.0'"),
         ('SHViT:s1', dict(size=(31, 64)), '--shape is 31 64.* 32'),
         ('SHViT:s1', dict(images=['gone.png']), 'gone.png'),
         ('SHViT:s1', dict(images=[__file__]), 'test_run.py'),
         ('SHViT:s1', dict(images=['a/odd.png', 'b/odd.png']), "'odd'"),
         ('mmdet.ResNet:depth=18', {}, 'mmdet.ResNet'),
-        ('Nothing:s1', {}, 'Nothing:s1'),
-        ('no.py', {}, 'no.py'),
         (str(ROOT / 'configs/_base_/datasets/voc12_coco.py'), {}, 'default_scope'),
     ],
 )

@@ -217,8 +217,6 @@ def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
         run_suite(['maskrcnn_shvit_s4'], SuiteOptions(tmp_path))
     with pytest.raises(UserError, match='maskrcnn_shvit_s4'):
         find_configs(['maskrcnn_shvit_s4', str(other)])
-    with pytest.raises(UserError, match='nothing_'):
-        find_configs(['nothing_*'])
     names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
 
@@ -274,7 +272,6 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
         ((), '--released'),
         (('--released', 'maskrcnn_swiftformer_l1'), 'maskrcnn_swiftformer_l1'),
         (('--released', '--amp'), '--released'),
-        (('maskrcnn_swiftformer_l1', '--nproc-per-node', 0), '--nproc-per-node'),
     ],
 )
 def test_invalid_options_with_released_are_reported(arguments, message, tmp_path):
