@@ -15,7 +15,7 @@ from mmeffvit.deploy.graphs.raw import before_nms
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 
-# first, like long tests: its compiler is a subprocess, see _no_handler_of_ended_children
+# first, like long tests: its compiler is a subprocess
 pytestmark = pytest.mark.slow
 
 
