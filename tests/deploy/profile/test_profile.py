@@ -34,7 +34,7 @@ from mmeffvit.deploy.profile.run import (
 from mmeffvit.deploy.profile.worker import Job
 from mmeffvit.deploy.write import noise_image
 from mmeffvit.errors import UserError
-from tests.conftest import ROOT, run_command_here
+from tests.conftest import ROOT, rejected, run_command_here
 from tests.deploy import models, tiny
 
 for package in ('onnx', 'onnxruntime', 'openvino', 'nncf', 'pnnx', 'ncnn'):
@@ -240,11 +240,7 @@ def test_a_quantized_file_is_measured_as_it_is(profiled, tmp_path):
 )
 def test_bad_input_ends_in_one_message(arguments, words, onnx_file):
     files = dict(FILE=str(onnx_file), ANY=str(any_size(onnx_file.with_name('any.onnx'))))
-    given = [files.get(each, each) for each in arguments]
-    result = run_command_here('profile', *given)
-    assert result.returncode == 2, result.stdout
-    (message,) = [line for line in result.stdout.splitlines() if line.startswith('error: ')]
-    assert words in message
+    assert words in rejected('profile', *(files.get(each, each) for each in arguments))
 
 
 def test_a_process_that_fails_says_why(onnx_file, tmp_path):
