@@ -42,27 +42,6 @@ def test_outputs_and_inputs_whose_names_are_no_text_are_written_and_printed(tmp_
     assert [path.name for path in (tmp_path / 'drawn').iterdir()] == [f'{NO_TEXT}.png']
 
 
-def test_videos_whose_names_are_no_text_are_read_and_written(video, tmp_path):
-    named = tmp_path / f'{NO_TEXT}.mp4'
-    named.write_bytes(video.read_bytes())
-    model = red_file(tmp_path / 'model.onnx')
-    done = run('predict', model, named, '--out-dir', tmp_path / 'drawn')
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / 'drawn' / named.name).stat().st_size > 0
-
-
-@pytest.fixture
-def video(tmp_path: Path) -> Path:
-    path = tmp_path / 'video.mp4'
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'mp4v'), 5, (64, 48))
-    if not writer.isOpened():
-        pytest.skip('this OpenCV writes no videos')
-    for value in (0, 100, 200):
-        writer.write(np.full((48, 64, 3), value, np.uint8))
-    writer.release()
-    return path
-
-
 def test_a_category_with_a_line_break_is_named_in_one_line(shapes, tmp_path):
     content = json.loads((shapes / 'annotations' / 'instances_val2017.json').read_text())
     content['categories'][0]['name'] = 'circle\nstar'

@@ -1,6 +1,5 @@
 """The tools as a user runs them: a complete job, and user errors that end in one message."""
 
-import pickle
 import re
 from pathlib import Path
 
@@ -43,21 +42,6 @@ def trained(shapes, tmp_path_factory) -> Path:
 def run_test(config: Path, checkpoint: Path, shapes: Path, *arguments: object):
     data = ('--cfg-options', f'data_root={shapes}/')
     return run_command_here('test', config, checkpoint, *arguments, *data)
-
-
-@pytest.mark.slow
-def test_testing_writes_metrics_pictures_and_predictions(trained, shapes, tmp_path):
-    run = run_test(
-        SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path,
-        '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert re.search(r': box AP [\d.]+ %, mask AP [\d.]+ %\n', run.stdout)
-    assert len(list((tmp_path / 'pictures').glob('*.png'))) == 4
-    found = pickle.loads((tmp_path / 'found.pkl').read_bytes())
-    assert len(found) == 4
-    assert set(found[0]['pred_instances']) >= {'bboxes', 'scores', 'labels', 'masks'}
-    assert not list(tmp_path.glob('*.partial*'))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from mmeffvit.deploy.web import page, runtime
 from mmeffvit.inference.results import Detections
 from tests.deploy import models
 from tests.deploy.graphs import test_two_stage as two_stage
-from tests.deploy.web.browser import Tab, find_chromium, open_tab, serve
+from tests.deploy.web.browser import Tab, open_tab, serve
 from tests.deploy.web.red import red_file
 
 DETECTOR, SEGMENTOR = 'ssdlite_mobilevitv2_050', 'segformer_swiftformer_xs_ade20k'
@@ -29,8 +29,6 @@ HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hac
 
 @pytest.fixture(scope='module')
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    if not find_chromium():
-        pytest.skip('Chromium is not installed: apt-get install chromium')
     options = ['--host-resolver-rules=MAP page.test 127.0.0.1']
     with open_tab(tmp_path_factory.mktemp('profile'), options) as tab:
         yield tab
@@ -183,8 +181,6 @@ def test_another_runtime_than_the_recorded_one_is_not_run(tab, write, tmp_path):
 
 
 def test_without_its_cdn_the_page_names_the_option_that_bundles_the_runtime(tmp_path):
-    if not find_chromium():
-        pytest.skip('Chromium is not installed: apt-get install chromium')
     out = tmp_path / 'page'
     page.write_page(red_file(tmp_path / 'model.onnx'), out)
     options = ('--host-resolver-rules=MAP cdn.jsdelivr.net 127.0.0.1:9',)
@@ -217,8 +213,6 @@ WHILE_THE_CAMERA_RUNS = """void (window.ended = new Promise((done) => {
 def test_webgpu_runs_images_one_after_the_other_also_a_file_chosen_while_the_camera_runs(
     write, picture, tmp_path
 ):
-    if not find_chromium():
-        pytest.skip('Chromium is not installed: apt-get install chromium')
     options = ('--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader',
                '--enable-features=Vulkan')  # fmt: skip
     folder = write(red_file(tmp_path / 'model.onnx'))
@@ -247,8 +241,6 @@ def make_certificate(path: Path) -> Path:
 def test_the_runtime_of_the_cdn_runs_and_wasm_takes_over_where_webgpu_fails(
     runtime_files, picture, tmp_path
 ):
-    if not find_chromium():
-        pytest.skip('Chromium is not installed: apt-get install chromium')
     out, cdn = tmp_path / 'page', tmp_path / 'cdn'
     page.write_page(red_file(tmp_path / 'model.onnx'), out)
     folder = cdn / 'npm' / f'{runtime.PACKAGE}@{runtime.VERSION}' / 'dist'
