@@ -8,6 +8,7 @@ import math
 import pickle
 from pathlib import Path
 
+import mmdet
 import numpy as np
 import pytest
 import torch
@@ -198,9 +199,6 @@ def load(truth: COCO, found: list[dict], iou_type: str) -> COCO:
 
 
 def load_mmdet_tool():
-    pytest.importorskip('mmdet')
-    import mmdet
-
     path = Path(mmdet.__file__).parent / '.mim/tools/analysis_tools/coco_error_analysis.py'
     spec = importlib.util.spec_from_file_location('coco_error_analysis', path)
     tool = importlib.util.module_from_spec(spec)

@@ -86,7 +86,6 @@ def test_a_fused_detector_finds_the_same(config_name):
 
 
 def test_convolutions_shared_by_levels_are_folded_with_the_norm_of_each_level():
-    pytest.importorskip('mmdet')
     from mmdet.registry import MODELS
 
     head = MODELS.build(

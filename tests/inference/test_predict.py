@@ -49,13 +49,12 @@ def photos(ade_shapes) -> Path:
 def run(
     files: Untrained,
     *inputs: Path | str,
-    device: str = 'cpu',
     cfg_options: dict | None = None,
     **options: object,
 ) -> int:
     """Predict, print as the command does, and return the number of skipped inputs."""
     open_predictor = partial(
-        Predictor, files.config, files.checkpoint, device=device, cfg_options=cfg_options
+        Predictor, files.config, files.checkpoint, device='cpu', cfg_options=cfg_options
     )
     report = partial(print, file=sys.stderr)
     summary = predict(open_predictor, list(map(str, inputs)), PredictOptions(**options), report)

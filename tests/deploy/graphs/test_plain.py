@@ -4,6 +4,7 @@ import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as F
+from mmseg.models.decode_heads import SegformerHead
 from torch import Tensor, nn
 
 from mmeffvit.deploy.formats.onnx.write import DEFERRED
@@ -20,8 +21,7 @@ SHAPES = ((1, 8, 8), (4, 17, 24), (6, 9, 12), (8, 5, 6))  # the first is not use
 @pytest.mark.parametrize('norm', [dict(type='BN'), dict(type='GN', num_groups=2), None])
 @pytest.mark.parametrize('align_corners', [False, True])
 def test_maps_convolved_before_their_resize_give_the_logits_of_segformers_head(norm, align_corners):
-    heads = pytest.importorskip('mmseg.models.decode_heads')
-    head = heads.SegformerHead(
+    head = SegformerHead(
         in_channels=[4, 6, 8],
         in_index=[1, 2, 3],
         channels=10,
@@ -70,7 +70,6 @@ class LabelMap(nn.Module):
 @pytest.fixture(scope='module', params=[False, True], ids=['centers', 'corners'])
 def label_maps(request, tmp_path_factory) -> dict:
     """The two label maps of logits, by PyTorch, ONNX Runtime and OpenVINO."""
-    pytest.importorskip('mmseg')
     module, dynamic = LabelMap(request.param).eval(), torch.export.Dim.DYNAMIC
     example = (torch.randn(2, 40, 16, 24), torch.zeros(64, 96))
     axes = ({0: dynamic, 2: dynamic, 3: dynamic}, {0: dynamic, 1: dynamic})

@@ -6,6 +6,7 @@ import time
 
 import cv2
 import numpy as np
+import onnx
 import pytest
 
 from mmeffvit.data.files import find_images
@@ -22,9 +23,6 @@ from mmeffvit.errors import UserError
 from tests.conftest import run_command_here
 from tests.deploy import tiny
 from tests.variants import sampled
-
-onnx = pytest.importorskip('onnx')
-pytest.importorskip('onnxruntime')
 
 SHORT = dict(samples=4, size=tiny.SIZE, allow_slower=True)
 

@@ -36,6 +36,7 @@ from mmeffvit.deploy.write import noise_image
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT, rejected, run_command_here
 from tests.deploy import models, tiny
+from tests.deploy.web.red import red_file
 
 for package in ('onnx', 'onnxruntime', 'openvino', 'nncf', 'pnnx', 'ncnn'):
     pytest.importorskip(package)
@@ -62,20 +63,6 @@ def profiled(source, folder, tmp_path_factory) -> Profile:
 def onnx_file(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp('exported') / 'tiny.onnx'
     return export_graph(tiny.graph(CONFIG), out, SIZES)
-
-
-def any_size(path: Path) -> Path:
-    """A mean over images of any size."""
-    onnx = pytest.importorskip('onnx')
-    ends = [
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 3, *sides))
-        for name, sides in (('images', ('height', 'width')), ('means', (1, 1)))
-    ]
-    node = onnx.helper.make_node('GlobalAveragePool', ['images'], ['means'])
-    graph = onnx.helper.make_graph([node], 'means', ends[:1], ends[1:])
-    opset = [onnx.helper.make_opsetid('', 20)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=10), path)
-    return path
 
 
 def files(profile: Profile) -> set[tuple[str, str]]:
@@ -168,7 +155,6 @@ def test_a_missing_runtime_is_listed_with_its_cure_and_int8_needs_images(
 
 @pytest.mark.parametrize('suffix', ['.param', '.tflite'])
 def test_what_remains_for_the_application_counts(suffix, folder, tmp_path, monkeypatch):
-    pytest.importorskip('mmseg')
     if suffix == '.tflite':
         pytest.importorskip('litert_torch')
         # random logits have little signal
@@ -239,7 +225,7 @@ def test_a_quantized_file_is_measured_as_it_is(profiled, tmp_path):
     ],
 )
 def test_bad_input_ends_in_one_message(arguments, words, onnx_file):
-    files = dict(FILE=str(onnx_file), ANY=str(any_size(onnx_file.with_name('any.onnx'))))
+    files = dict(FILE=str(onnx_file), ANY=str(red_file(onnx_file.with_name('any.onnx'))))
     assert words in rejected('profile', *(files.get(each, each) for each in arguments))
 
 

@@ -82,7 +82,6 @@ class Suppressed(Selecting):
 
 
 def test_nms_is_rejected_with_a_message_and_can_be_disabled():
-    pytest.importorskip('mmcv')
     import mmeffvit.deploy.graphs.ops  # noqa: F401
 
     with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):

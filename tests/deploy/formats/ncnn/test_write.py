@@ -47,7 +47,6 @@ def test_attention_of_every_family_agrees(family, tmp_path):
     ),
 )  # fmt: skip
 def test_label_maps_of_a_segmentor_agree(name, tmp_path):
-    pytest.importorskip('mmseg')
     said = str(write(make_graph(models.tiny(name)), tmp_path / 'model.param', SIZES))
     assert re.search(r'fraction of differing pixels 0 ', said), said
 
