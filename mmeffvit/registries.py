@@ -42,7 +42,7 @@ HOOKS = child_of(
 METRICS = child_of(
     root.METRICS, *(['mmeffvit.train.engine.coco_metric'] if find_spec('mmdet') else [])
 )
-TASK_UTILS = child_of(root.TASK_UTILS, *(x for x in INSTALLED_HEADS if x.endswith('detection')))
+TASK_UTILS = child_of(root.TASK_UTILS, *INSTALLED_HEADS)
 OPTIM_WRAPPERS = child_of(root.OPTIM_WRAPPERS, 'mmeffvit.train.engine.optimizer')
 
 

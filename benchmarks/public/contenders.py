@@ -317,7 +317,7 @@ CONTENDERS: tuple[Contender, ...] = (
         'rtmdet-tiny', 'detection', APACHE, 'mmdet::rtmdet/rtmdet_tiny_8xb32-300e_coco.py', 0.7
     ),
     OpenMMLab('yolox-nano', 'detection', APACHE, 'mmdet::yolox/yolox_nano_8xb8-300e_coco.py', 0.4),
-    Ours('ours', 'segmentation', APACHE, '', 2.0),
+    Ours('ours', 'segmentation', APACHE, '', 2.5),
     Ultralytics('yolo26n-sem', 'segmentation', AGPL, 'yolo26n-sem.yaml', 2.75),
     OpenMMLab(
         'fast-scnn',

@@ -63,9 +63,9 @@ class Picture:
     Args:
         path: The image.
         objects: What is annotated in it.
-        recorded: Size in the annotations, if given.
+        recorded: Height and width in the annotations, if given.
         label_map: File with the class of every pixel, if there is one.
-        size: Upright size, once the image was inspected.
+        size: Height and width of the upright image, once the image was inspected.
         digest: Hash of the file, once the image was inspected.
         num_broken: Number of skipped, broken annotations.
         is_predicted: Whether the objects or the label map are predictions of a model.

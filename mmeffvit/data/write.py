@@ -30,11 +30,13 @@ class Split:
         annotations: COCO's JSON, or the pairs of images and label maps.
         images: The folder that these names are relative to.
         count: Number of images.
+        pixels: Pixels of each class of label maps, up to 255.
     """
 
     annotations: Path
     images: Path
     count: int
+    pixels: tuple[int, ...] = ()
 
 
 def write_coco(data: DataSet, folder: Path) -> dict[str, Split]:
@@ -113,15 +115,18 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     for split, pictures in data.splits.items():
         images = common_folder(pictures)
         pairs = []
+        pixels = np.zeros(MAX_CLASSES + 1, np.int64)
         numbered = enumerate(pictures, 1)
         for number, picture in progress(numbered, f'{split}: label maps', len(pictures)):
             name = f'{split}/{number:06d}.png'
             labels = draw(picture, data)
-            drawn.update(np.unique(labels).tolist())
+            pixels += np.bincount(labels.ravel(), minlength=len(pixels))
             write_image(folder / name, labels)
             pairs.append((relative(picture.path, images), name))
         write_file(folder / f'{split}.json', json.dumps(pairs, indent=0))
-        written[split] = Split(folder / f'{split}.json', images, len(pictures))
+        drawn.update(np.flatnonzero(pixels).tolist())
+        found = tuple(pixels[: len(classes_of_maps(data))].tolist())
+        written[split] = Split(folder / f'{split}.json', images, len(pictures), found)
     if not data.has_label_maps:
         check_drawn(data, drawn)
     write_file(folder / 'about.json', json.dumps(describe(data), indent=2))

@@ -119,8 +119,9 @@ COMPARISONS = [
         'segformer_swiftformer_xs_ade20k', 'mmseg',
         'segformer/segformer_mit-b0_8xb2-160k_ade20k-512x512.py',
         # test images padded to multiples of 32; other patterns for `norm_decay_mult` and `head`
-        ('model.decode_head.channels', SYNCED_BY_RUNNER, 'optim_wrapper.paramwise_cfg.*',
-         'train_dataloader.batch_size', 'val_dataloader.dataset.pipeline.*'),
+        ('model.decode_head.channels', 'model.decode_head.type', SYNCED_BY_RUNNER,
+         'optim_wrapper.paramwise_cfg.*', 'train_dataloader.batch_size',
+         'val_dataloader.dataset.pipeline.*'),
     ),
     Comparison(
         'semfpn_poolformer_s12_ade20k', 'mmseg',

@@ -140,6 +140,8 @@ def write_maps(root: Path, count: int = 6, *, kind: str = 'values', table: str =
             'classes.csv': ['name,r,g,b', *(f'{n},{r},{g},{b}' for n, (r, g, b) in rows)],
             'labelmap.txt': ['# label:color_rgb:parts:actions',
                              *(f'{n}:{r},{g},{b}::' for n, (r, g, b) in rows)],
+            'data.yaml': ['masks_dir: masks', 'names:',
+                          *(f'  "{k}": {n}' for k, (n, _) in enumerate(rows))],
         }[table]  # fmt: skip
         (root / table).write_text('\n'.join(lines))
     return root

@@ -112,6 +112,7 @@ def test_polygons_of_yolo_become_masks_and_label_maps(tmp_path):
     [
         ('values', ''),
         ('values', 'classes.txt'),
+        ('values', 'data.yaml'),
         ('palette', 'classes.txt'),
         ('palette', 'labelmap.txt'),
         ('colors', 'classes.csv'),
@@ -137,6 +138,23 @@ def test_label_maps_of_every_kind_give_the_same_classes(kind, table, tmp_path):
         assert data.classes == ['ground', *CLASSES]
     else:
         assert data.classes == ['background', 'class 1', 'class 2', 'class 3', 'class 4']
+
+
+def test_a_label_mapping_says_which_values_are_classes_and_which_are_void(tmp_path):
+    root = write_maps(tmp_path / 'data')
+    rows = ['masks_dir: masks', 'names: [first, second]', 'train: images', 'label_mapping:']
+    rows += ['  0: ignore_label', '  1: 1', '  2: 0', '  3: -1', '  4: 255']
+    (root / 'data.yaml').write_text('\n'.join(rows))
+    data, _ = prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True))
+    assert data.classes == ['first', 'second']
+    found = set()
+    for name, label_map in read_index(tmp_path / 'index', 'train'):
+        labels, true = read_labels(tmp_path / 'index' / label_map), np.zeros((64, 64), np.uint8)
+        for label, mask in drawn(0, int(name[0]))[1]:
+            true[mask] = label + 1
+        assert (labels == np.array([255, 1, 0, 255, 255], np.uint8)[true]).all()
+        found |= set(true.ravel())
+    assert {0, 1, 2} < found
 
 
 @pytest.mark.parametrize(

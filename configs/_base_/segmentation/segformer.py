@@ -1,7 +1,7 @@
 """The light decoder of SegFormer (arXiv:2105.15203) with 128 channels, without its backbone.
 
 A config adds it, with maps at strides 4 to 32, and their channels. Every map is projected to 128
-channels and resized to the finest, where all are fused; SegFormer's own decoders have 256 and more.
+channels, and all are fused at the size of the finest; SegFormer's own decoders have 256 and more.
 """
 
 _base_ = './encoder_decoder.py'
@@ -9,7 +9,7 @@ _base_ = './encoder_decoder.py'
 model = dict(
     data_preprocessor=dict(size=(512, 512)),
     decode_head=dict(
-        type='SegformerHead',
+        type='mmeffvit.SegformerHead',
         in_index=[0, 1, 2, 3],
         channels=128,
         num_classes=150,

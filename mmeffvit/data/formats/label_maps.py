@@ -18,6 +18,8 @@ from mmeffvit.utils.images import Unreadable, read_colors, read_labels
 from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import listed
 
+from . import yolo
+
 IGNORED = 255
 MAX_CLASSES = 255
 VOID = ('void', 'ignore', 'ignored')
@@ -26,7 +28,7 @@ LOSSLESS = ('.png', '.bmp', '.tif', '.tiff')
 TONES, BLENDED = 40, 0.02  # of a JPEG's black and white; share of its pixels that may have others
 TABLES = (
     'classes.txt', 'class_names.txt', 'labels.txt', 'codes.txt', 'labelmap.txt',
-    'label_colors.txt', '*.csv',
+    'label_colors.txt', '*.csv', '*.yaml', '*.yml',
 )  # fmt: skip
 UNUSED = '__ignore__'  # first in labelme's lists, of no value
 SHOWN_COLORS = 20
@@ -66,6 +68,8 @@ def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]
                 if not line.startswith('#'):
                     name, color, *_ = line.split(':')
                     yield name, as_color(color.split(','))
+        elif path.suffix in yolo.SUFFIXES:
+            yield from rows_of_yaml(path)
         elif path.name == 'label_colors.txt':  # CamVid's: r g b name
             for line in lines:
                 *color, name = line.split(None, 3)
@@ -75,6 +79,20 @@ def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]
             yield from ((name, value) for value, name in enumerate(names))
     except (ValueError, csv.Error) as error:
         raise UserError(f'{path} is not a table of classes ({error}); write {NEEDS}') from error
+
+
+def rows_of_yaml(path: Path) -> Iterator[tuple[str, int]]:
+    """The classes of Ultralytics' semantic datasets, by value; none for other YAML files."""
+    content = yolo.load(path) or {}
+    if not yolo.is_semantic(content):
+        return
+    names = yolo.read_names(content, path)
+    numbers = content.get('label_mapping') or {number: number for number in range(len(names))}
+    if not isinstance(numbers, dict):
+        raise ValueError('label_mapping is not a mapping of values to classes')
+    for value, number in sorted(numbers.items(), key=lambda item: str(item[1]).zfill(3)):
+        is_class = str(number).isdecimal() and int(number) < len(names)
+        yield names[int(number)] if is_class else VOID[0], int(value)
 
 
 def row_of_csv(row: dict[str, str]) -> Iterator[tuple[str, int | tuple[int, ...]]]:

@@ -40,8 +40,9 @@ def find(tree: Tree) -> Match | None:
     """The YAML file of a dataset, which names classes."""
     paths = [p for p in tree.of(*SUFFIXES) if p.parent == tree.root]
     paths = paths or tree.sample(*SUFFIXES)  # in the folder of an archive
-    main = [path for path in paths if path.name == 'data.yaml']
-    found = main or [path for path in paths if 'names' in (load(path) or {})]
+    named = [path for path in paths if path.name == 'data.yaml']
+    named = named or [path for path in paths if 'names' in (load(path) or {})]
+    found = [path for path in named if not is_semantic(load(path) or {})]
     if len(found) > 1:
         raise UserError(f'{tree.root} has several datasets: name one of {listed(found)}')
     return Match(found[0], f'{found[0].name} with the names of classes') if found else None
@@ -57,6 +58,11 @@ def load(path: Path) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError):  # dates, digits
         return None
     return content if isinstance(content, dict) else None
+
+
+def is_semantic(content: dict) -> bool:
+    """Whether the dataset has label maps instead of labels, for Ultralytics' semantic models."""
+    return 'masks_dir' in content and 'names' in content
 
 
 def is_plain(text: str) -> bool:
@@ -127,10 +133,11 @@ def read_names(content: dict, path: Path) -> list[str]:
     """The names of the classes, in a list or by number; as many as ``nc`` says."""
     names = content.get('names')
     if isinstance(names, dict):
-        wanted = list(range(len(names)))
-        if sorted(names, key=str) != sorted(wanted, key=str):
+        by_number = {str(number): name for number, name in names.items()}  # YAML keeps '0' a text
+        wanted = [str(number) for number in range(len(names))]
+        if by_number.keys() != set(wanted):
             raise UserError(f'{path}: `names` has numbers {listed(names):.200}; number from 0')
-        names = [names[i] for i in wanted]
+        names = [by_number[number] for number in wanted]
     if not isinstance(names, list) or not names:
         raise UserError(f'{path} names no classes; YOLO has {NEEDS}')
     if content.get('nc') not in (None, len(names)):

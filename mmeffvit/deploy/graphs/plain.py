@@ -64,7 +64,7 @@ class SegFormerFusion(nn.Module):
     results are added. The logits are equal up to rounding, with a third of the MACs.
 
     Args:
-        head: A ``SegformerHead`` of mmseg, fused.
+        head: A ``SegformerHead`` of mmseg or ours, fused.
 
     Shape:
         Maps (B, C, H, W) of a backbone or neck -> (B, classes, H, W), at the size of the first.

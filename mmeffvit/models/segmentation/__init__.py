@@ -1,6 +1,7 @@
 """Heads and datasets that mmseg lacks; the only package that imports mmseg."""
 
+from .class_weights import ClassWeights
 from .datasets import PairedSegDataset
-from .heads import SlimASPPHead, SlimPSPHead
+from .heads import SegformerHead, SlimASPPHead, SlimPSPHead
 
-__all__ = ['PairedSegDataset', 'SlimASPPHead', 'SlimPSPHead']
+__all__ = ['ClassWeights', 'PairedSegDataset', 'SegformerHead', 'SlimASPPHead', 'SlimPSPHead']

@@ -1,12 +1,15 @@
-"""The slim PSPNet and DeepLabv3 heads used with MobileViTv2 (arXiv:2206.02680)."""
+"""The slim PSPNet and DeepLabv3 heads used with MobileViTv2 (arXiv:2206.02680), and SegFormer's
+decoder with fewer MACs.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from mmcv.cnn import ConvModule
+from mmseg.models.decode_heads import segformer_head
 from mmseg.models.decode_heads.decode_head import BaseDecodeHead
 from torch import Tensor, nn
 
@@ -124,6 +127,63 @@ class SlimASPPHead(ResizedOnceHead):
         pooled = self.image_pool(x).expand(-1, -1, *x.shape[2:])  # (B, C, 1, 1) -> (B, C, H, W)
         branches = [branch(x) for branch in self.branches]
         return self.cls_seg(self.fuse(torch.cat([*branches, pooled], dim=1)))
+
+
+@MODELS.register_module()
+class SegformerHead(segformer_head.SegformerHead):
+    """SegFormer's decoder (arXiv:2105.15203) with its maps fused before their resize.
+
+    It has the weights of mmseg's ``SegformerHead`` and, up to rounding, its logits. A 1x1
+    convolution and a bilinear resize commute, so every map is convolved at its own size: a third of
+    the fusion's MACs, and no concatenation of all channels at the finest size.
+
+    Args:
+        options: Those of mmseg's ``SegformerHead``: `in_channels`, `channels`, `num_classes`, ...
+
+    Shape:
+        Maps of a backbone; (B, C, H, W) of each of `in_index` -> (B, num_classes, H, W) at the size
+        of the first.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        conv = self.fusion_conv.conv
+        fusion = FusionBeforeResize(
+            partial(F.interpolate, mode=self.interpolate_mode, align_corners=self.align_corners),
+            conv.in_channels, conv.out_channels, 1, bias=conv.bias is not None, device='meta',
+        )  # fmt: skip
+        fusion.weight, fusion.bias = conv.weight, conv.bias
+        self.fusion_conv.conv = fusion
+
+    def forward(self, inputs: Sequence[Tensor]) -> Tensor:
+        maps = self._transform_inputs(inputs)
+        return self.cls_seg(
+            self.fusion_conv([conv(x) for conv, x in zip(self.convs, maps, strict=True)])
+        )
+
+
+class FusionBeforeResize(nn.Conv2d):
+    """A 1x1 convolution of maps that are resized to the first and concatenated.
+
+    Args:
+        resize: The interpolation, called with a map and a size.
+        args: Those of ``nn.Conv2d``.
+        options: Those of ``nn.Conv2d``.
+
+    Shape:
+        Maps (B, C_i, H_i, W_i), with ``in_channels`` together -> (B, out_channels, H_0, W_0).
+    """
+
+    def __init__(self, resize: Callable[..., Tensor], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.resize = resize
+
+    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+        first, *others = self.weight.split([x.shape[1] for x in maps], dim=1)
+        total = F.conv2d(maps[0], first, self.bias)
+        for x, weight in zip(maps[1:], others, strict=True):
+            total = total + self.resize(F.conv2d(x, weight), total.shape[2:])
+        return total
 
 
 def make_conv(head: BaseDecodeHead) -> partial[ConvModule]:

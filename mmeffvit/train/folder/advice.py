@@ -34,7 +34,8 @@ def advice(
         low = f'{name} is {value} % after {counted(steps, "step")}'
         yield f'{low}: train longer, with --epochs N, or see {PAGE}'
     elif unlearned:
-        balance = ', or --class-balanced' if config.default_scope == 'mmdet' else ''
+        is_weighted = config.model.get('decode_head', {}).get('sampler')
+        balance = '' if is_weighted else ', or --class-balanced'
         them = 'it' if len(unlearned) == 1 else 'them'
         yield (
             f'WARNING: {name.replace("mIoU", "IoU")} is 0 for {listed(unlearned, SHOWN)}: train '

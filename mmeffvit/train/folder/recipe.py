@@ -29,6 +29,7 @@ MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of th
 # from random weights; docs/data.md has what was tried
 SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
 SCRATCH_RATE, SCRATCH_STEPS = 1e-3, 2000  # of a segmentor
+MAX_WEIGHT = 10.0  # of a class of a segmentor
 FEWEST_STEPS = 4  # per epoch, with the default batch size
 SPELLED = {  # options whose names differ from those of their fields
     'fraction': 'val-fraction', 'sure': 'sure-score', 'processes': 'nproc-per-node',
@@ -63,7 +64,7 @@ class Overrides:
         patience: Epochs without a better metric after which training stops; 0 never stops.
         accumulate: Steps over which gradients are accumulated.
         freeze: Number of frozen stages of the backbone, after the stem; None trains all.
-        balance: Repeat images of rare classes.
+        balance: Repeat images of rare classes, or weight the classes of a segmentor.
     """
 
     image_size: int | None = None
@@ -187,8 +188,14 @@ def make_recipe(
 def own_size(pictures: Sequence[Picture], largest: int) -> tuple[int, int]:
     """Height and width of the typical image, up to ``largest`` each: none is enlarged."""
     sides = zip(*(picture.size for picture in pictures), strict=True)
-    width, height = (max(MIN_SIZE, min(largest, round(median(side)))) for side in sides)
+    height, width = (max(MIN_SIZE, min(largest, round(median(side)))) for side in sides)
     return height, width
+
+
+def class_weights(pixels: Sequence[int]) -> list[float]:
+    """Weights of classes, inverse to the square roots of their pixels; 1 is the mean of pixels."""
+    roots = [math.sqrt(max(count, 1)) for count in pixels]
+    return [round(min(MAX_WEIGHT, sum(pixels) / sum(roots) / root), 2) for root in roots]
 
 
 def fit_epochs(base: Base, size: int, count: int) -> int:

@@ -121,10 +121,6 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
         seed=options.seed,
     )
     overrides = options.overrides
-    if overrides.balance and base.is_segmentor:
-        raise UserError(
-            '--class-balanced repeats images of rare classes for detectors, not segmentors'
-        )
     data, splits = prepare(path, config.with_name('index'), reading, options.reader)
     start = find_start(base, options.weights)
     if overrides.freeze is not None and start.is_scratch:

@@ -23,7 +23,7 @@ from mmeffvit.utils.text import counted
 
 from .base import Base, Start, with_class_count
 from .pipelines import pipelines
-from .recipe import Overrides, Recipe
+from .recipe import Overrides, Recipe, class_weights
 
 OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
 DATA = 'data.json'
@@ -84,6 +84,7 @@ def write_config(
         *batch_lines(recipe),
         *data_lines(base, splits, recipe, overrides, bool(sample)),
         '',
+        *class_weight_lines(base, splits['train'], overrides, start),
         *model_part(base, recipe, overrides, start, most_objects(data)),
         *schedule(base, recipe, overrides, teaching),
     ]
@@ -231,6 +232,20 @@ def merged(first: dict, second: dict) -> dict:
     return {**first, **second, **both}
 
 
+def is_weighted(base: Base, overrides: Overrides, start: Start) -> bool:
+    """Whether the loss is weighted by class: rare ones are not learned from scratch otherwise."""
+    return base.is_segmentor and (overrides.balance or start.is_scratch)
+
+
+def class_weight_lines(base: Base, train: Split, overrides: Overrides, start: Start) -> list[str]:
+    if not is_weighted(base, overrides, start):
+        return []
+    return [
+        '# of classes in the loss, from their training pixels',
+        assign('class_weights', class_weights(train.pixels)),
+    ]
+
+
 def model_part(
     base: Base, recipe: Recipe, overrides: Overrides, start: Start, objects: int
 ) -> list[str]:
@@ -243,6 +258,9 @@ def model_part(
             f'{", ".join(LIMITS)} in the config'
         )
         model = merged(model, limits)
+    if is_weighted(base, overrides, start):
+        weights = dict(type='mmeffvit.ClassWeights', weights=Code('class_weights'))
+        model = merged(model, dict(decode_head=dict(sampler=weights)))
     backbone: dict[str, Any] = {}
     if not start.keeps_backbone and base.backbone_weights:
         backbone['init_cfg'] = None

@@ -4,7 +4,7 @@ import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as F
-from mmseg.models.decode_heads import SegformerHead
+from mmseg.models import decode_heads
 from torch import Tensor, nn
 
 from mmeffvit.deploy.formats.onnx.write import DEFERRED
@@ -12,6 +12,7 @@ from mmeffvit.deploy.formats.openvino.open import core
 from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.plain import SegFormerFusion, classes_that_can_win
+from mmeffvit.models.segmentation import SegformerHead
 from tests.deploy import models
 from tests.models.parity import randomized
 
@@ -21,20 +22,26 @@ SHAPES = ((1, 8, 8), (4, 17, 24), (6, 9, 12), (8, 5, 6))  # the first is not use
 @pytest.mark.parametrize('norm', [dict(type='BN'), dict(type='GN', num_groups=2), None])
 @pytest.mark.parametrize('align_corners', [False, True])
 def test_maps_convolved_before_their_resize_give_the_logits_of_segformers_head(norm, align_corners):
-    head = SegformerHead(
-        in_channels=[4, 6, 8],
-        in_index=[1, 2, 3],
-        channels=10,
-        num_classes=5,
-        norm_cfg=norm,
+    options = dict(
+        in_channels=[4, 6, 8], in_index=[1, 2, 3], channels=10, num_classes=5, norm_cfg=norm,
         align_corners=align_corners,
-    )
-    head = randomized(head).double().eval()
+    )  # fmt: skip
+    torch.manual_seed(0)
+    theirs = decode_heads.SegformerHead(**options)
+    torch.manual_seed(0)
+    ours = SegformerHead(**options)
+    for head in (theirs, ours):  # from one seed
+        torch.manual_seed(1)
+        head.init_weights()
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict(), rtol=0, atol=0)
+    theirs = randomized(theirs).double().eval()
+    ours.double().eval().load_state_dict(theirs.state_dict())
     maps = [torch.randn(2, *shape, dtype=torch.double) for shape in SHAPES]
-    expected = head(maps)
-    found = SegFormerFusion(fuse(head))(maps)
-    torch.testing.assert_close(found, expected)
+    expected = theirs(maps)
     assert expected.std() > 0.01
+    torch.testing.assert_close(ours(maps), expected)
+    for head in (theirs, ours):
+        torch.testing.assert_close(SegFormerFusion(fuse(head))(maps), expected)
 
 
 def like_trained(*shape: int) -> Tensor:

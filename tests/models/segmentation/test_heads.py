@@ -4,10 +4,28 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mmengine.registry import init_default_scope
+from mmengine.structures import PixelData
 
 from mmeffvit.registry import MODELS
 
 pytest.importorskip('mmseg')
+
+
+def test_the_loss_is_weighted_by_class_and_leaves_out_ignored_pixels():
+    from mmseg.structures import SegDataSample
+
+    weights = [0.5, 1.0, 2.0, 0.0, 4.0]
+    head = make(
+        'mmeffvit.SlimASPPHead', sampler=dict(type='mmeffvit.ClassWeights', weights=weights)
+    )
+    logits = torch.randn(2, 5, 4, 6, dtype=torch.float64)
+    labels = torch.randint(5, (2, 4, 6))
+    labels[0, 0], labels[1, 3, 5] = 255, 4
+    samples = [SegDataSample(gt_sem_seg=PixelData(data=x[None])) for x in labels]
+    found = head.loss_by_feat(logits, samples)['loss_ce']
+    losses = F.cross_entropy(logits, labels, reduction='none', ignore_index=255)
+    scale = torch.tensor([*weights, *[0.0] * 251], dtype=torch.float64)[labels]
+    torch.testing.assert_close(found, (losses * scale).sum() / labels.numel())
 
 
 def make(name, **options):

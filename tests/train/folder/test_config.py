@@ -18,7 +18,13 @@ from mmeffvit.data.write import Split
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.base import Base, Start, find_start
-from mmeffvit.train.folder.recipe import Overrides, fit_rate, make_recipe, why_one_process
+from mmeffvit.train.folder.recipe import (
+    Overrides,
+    class_weights,
+    fit_rate,
+    make_recipe,
+    why_one_process,
+)
 from mmeffvit.train.folder.write_config import Teaching, write_config
 from mmeffvit.zoo import read_models
 from tests.configs.models import one_of_each_head_and_family
@@ -30,6 +36,7 @@ MODELS = [
     if model.config is not None and 'classification' not in model.tasks
 ]
 SCRATCH = Start('random weights')
+PIXELS = (9, 4, 1)  # of three classes
 
 
 def write(
@@ -47,7 +54,7 @@ def write(
     objects = [Object(0, (8, 8, 30, 20), 'set:1', score=0.5)] if teaching else []
     pictures = [Picture(folder / 'set' / f'{i}.jpg', objects, size=size) for i in range(count)]
     data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
-    split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count)
+    split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count, PIXELS)
     recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
     path = folder / f'{name}.py'
     splits = dict(train=split, val=split)
@@ -209,7 +216,7 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
 
 def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_steps(tmp_path):
     name = 'segformer_swiftformer_xs_ade20k'
-    config = write(tmp_path, name, Overrides(), size=(480, 360), count=367)
+    config = write(tmp_path, name, Overrides(), size=(360, 480), count=367)
     (crop,) = settings_of(config.train_dataloader, 'RandomCrop')
     (resize,) = settings_of(config.val_dataloader, 'Resize')
     assert crop['crop_size'] == config.model.data_preprocessor.size == (360, 480)
@@ -218,9 +225,19 @@ def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_s
     assert config.train_dataloader.batch_size * config.get('processes', 1) == 4
     assert 2000 <= config.epochs * config.iterations < 2100
     assert config.custom_hooks[0].momentum == 0.01  # of EMA weights, from the steps
+    weights = config.model.decode_head.sampler.weights  # inverse to the roots of 9, 4 and 1
+    assert weights == [0.78, 1.17, 2.33]
+    assert sum(w * count for w, count in zip(weights, PIXELS, strict=True)) == pytest.approx(
+        14, 0.01
+    )
+    assert class_weights((10**6, 1, 0)) == [1.0, 10.0, 10.0]
+    pretrained = Start('x', keeps_backbone=True)
+    assert 'sampler' not in write(tmp_path, name, start=pretrained).model.decode_head
+    balanced = write(tmp_path, name, Overrides(balance=True), pretrained)
+    assert balanced.model.decode_head.sampler.weights == weights
     large = write(tmp_path, name, Overrides(), size=(2048, 1024))
     assert large.model.data_preprocessor.size == (512, 512)
-    tuned = write(tmp_path, name, Overrides(), Start('x', 'x.pth'), size=(480, 360), count=367)
+    tuned = write(tmp_path, name, Overrides(), Start('x', 'x.pth'), size=(360, 480), count=367)
     assert tuned.rate == fit_rate(Base.of(name), 8) < 6e-5
     assert tuned.model.data_preprocessor.size == (512, 512)
     wanted = write(tmp_path, name, Overrides(image_size=512, epochs=3), size=(480, 360))
