@@ -183,6 +183,19 @@ def run_command_here(*arguments: object) -> subprocess.CompletedProcess[str]:
     return run_here(ROOT / 'mmeffvit' / '__main__.py', *arguments)
 
 
+def rejected(*arguments: object) -> str:
+    """The one message that ``mmeffvit COMMAND ...`` ends with, in this process."""
+    return message_of(run_command_here(*arguments))
+
+
+def message_of(done: subprocess.CompletedProcess[str]) -> str:
+    """The one message of a command that was rejected, without its beginning."""
+    assert done.returncode == 2, done.stdout
+    assert 'Traceback' not in done.stdout, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith('error: ')]
+    return line.removeprefix('error: ')
+
+
 def run_here(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [str(script), *map(str, arguments)]
     output = io.StringIO()

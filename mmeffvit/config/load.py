@@ -260,10 +260,9 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
             f'{config.filename} is for a classifier (default_scope = {scope!r}), and this '
             'is for detectors and segmentors'
         )
-    require('mmcv.ops')
-    require(scope)
+    others = ('mmpretrain',) if uses_mmpretrain(config.get('model')) else ()
+    for package in ('mmcv.ops', scope, *others):
+        require(package)
     if scope not in DENSE:
         import_module(CLASSIFICATION)
-    if uses_mmpretrain(config.get('model')):
-        require('mmpretrain')
     return scope

@@ -25,7 +25,7 @@ LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 def load_model(source: Source, checkpoint: str | None, device: str = 'auto') -> OpenModel:
     """Build the model of a source, in eval mode; see :class:`.predictor.Predictor`."""
     target = resolve_device(device)
-    opened = open_checked(source, source.open_weights(checkpoint))
+    opened = open_checked(source, checkpoint)
     if not opened.dataset_meta.get('classes'):
         raise UserError(
             f'neither {opened.checkpoint} nor {source.target} has the class names of the model'

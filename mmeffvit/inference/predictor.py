@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -32,14 +32,14 @@ class BasePredictor(ABC):
 
     Attributes:
         classes: Class names by label.
-        palette: Colors by label, (N, 3), uint8, RGB.
+        colors: RGB colors of the dataset by label, or the name of a palette; None if it has none.
         is_detector: Whether it returns detections, not label maps or scores.
         is_classifier: Whether it returns scores of classes.
         label_offset: 1 if 0 is no class in the label maps of the dataset, otherwise 0.
     """
 
     classes: tuple[str, ...]
-    palette: NDArray
+    colors: Sequence[Sequence[int]] | str | None
     is_detector: bool
     is_classifier: bool = False
     label_offset: int = 0
@@ -67,6 +67,11 @@ class BasePredictor(ABC):
     def coco_ids(self) -> CocoIds:
         """Ids for COCO results."""
         return CocoIds([], 'label + 1')
+
+    @cached_property
+    def palette(self) -> NDArray:
+        """Colors by label, (N, 3), uint8, RGB."""
+        return make_palette(self.colors, len(self.classes))
 
     def draw(self, image: NDArray, result: Result, score_thr: float = SCORE_THR) -> NDArray:
         """Draw a prediction into a copy of its image: (H, W, 3) BGR -> (H, W, 3) uint8 BGR.
@@ -182,7 +187,7 @@ class Predictor(BasePredictor):
         self.dataset, self.meta = loaded.dataset, loaded.dataset_meta
         self.loader, self.pipeline = inference_pipeline(self.config)
         self.classes = check_names(self.meta['classes'], self.checkpoint)
-        self.palette = make_palette(self.meta.get('palette'), len(self.classes))
+        self.colors = self.meta.get('palette')
         self.is_detector = self.config.default_scope == 'mmdet'
         self.is_classifier = self.config.default_scope == 'mmpretrain'
         self.label_offset = int(bool(getattr(self.dataset, 'reduce_zero_label', False)))

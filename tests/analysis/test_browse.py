@@ -131,13 +131,6 @@ def test_a_large_image_is_named_before_it_is_decoded(shapes, tmp_path):
         draw(SHAPES, folder, tmp_path / 'sheets', number=1, split='val')
 
 
-def test_unsupported_data_is_reported(shapes, tmp_path):
-    with pytest.raises(UserError, match='--num-images is 0'):
-        draw(SHAPES, shapes, tmp_path, number=0)
-    with pytest.raises(UserError, match='nowhere'):
-        draw(SHAPES, 'nowhere', tmp_path)
-
-
 def test_a_loader_without_a_batch_is_reported(shapes, tmp_path):
     short = {'train_dataloader.dataset.indices': 1, 'train_dataloader.drop_last': True}
     short |= {'train_dataloader.batch_size': 2, 'train_dataloader.batch_sampler': None}

@@ -8,6 +8,7 @@ import math
 import pickle
 from pathlib import Path
 
+import mmdet
 import numpy as np
 import pytest
 import torch
@@ -198,9 +199,6 @@ def load(truth: COCO, found: list[dict], iou_type: str) -> COCO:
 
 
 def load_mmdet_tool():
-    pytest.importorskip('mmdet')
-    import mmdet
-
     path = Path(mmdet.__file__).parent / '.mim/tools/analysis_tools/coco_error_analysis.py'
     spec = importlib.util.spec_from_file_location('coco_error_analysis', path)
     tool = importlib.util.module_from_spec(spec)
@@ -261,15 +259,8 @@ def masked(segmentation: object) -> bytes:
     [
         ('map.pkl', pickle.dumps([dict(pred_sem_seg=1)]), 'pred_instances'),
         ('size.pkl', pickle.dumps([with_mask(dict(size=5, counts=b'01'))]), 'invalid mask: 5'),
-        ('cut.json', b'[{"image_id": 0', 'JSON'),
         ('none.json', b'[]', 'none.json'),
-        ('image.json', json.dumps([thing(CAT, LEFT, 0.5, 7)]).encode(), 'image_id 7'),
-        ('class.json', json.dumps([thing(4, LEFT, 0.5)]).encode(), 'category_id 4'),
         ('long.json', json.dumps([thing('a' * 999, LEFT, 0.5)]).encode(), 'category_id a{80},'),
-        ('score.json', json.dumps([thing(CAT, LEFT)]).encode(), 'score'),
-        ('nan.json', json.dumps([thing(CAT, LEFT, math.nan)]).encode(), 'score nan'),
-        ('box.json', json.dumps([thing(CAT, LEFT, 0.5) | dict(bbox=[1])]).encode(), r'bbox \[1\]'),
-        ('key.json', json.dumps([thing(CAT, LEFT, 0.5, [])]).encode(), r'image_id \[\]'),
         ('far.json', masked([[0, 0, 1e9, 0, 9, 9]]), 'outside'),
         ('code.json', masked(dict(size=[200, 300], counts='0PPP')), 'run lengths'),
     ],
@@ -323,13 +314,8 @@ def test_annotations_that_crash_pycocotools_are_named(tmp_path):
         read_ground_truth(write_truth(tmp_path, objects))
 
 
-def test_missing_files_and_masks_are_named(tmp_path):
-    with pytest.raises(UserError, match=r'no\.json'):
-        read_ground_truth(tmp_path / 'no.json')
+def test_missing_masks_and_invalid_areas_are_named(tmp_path):
     truth = read_ground_truth(write_truth(tmp_path, SCENE))
-    for name in ('no.json', 'no.pkl'):
-        with pytest.raises(UserError, match=r'no\.(json|pkl)'):
-            read_detections(tmp_path / name, truth)
     with pytest.raises(UserError, match='segm'):
         analyze_errors(truth, [dict(image_id=0, category_id=CAT, score=0.5, bbox=LEFT)], 'segm')
     del truth.anns[1]['segmentation']

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import pytest
 
 from mmeffvit.analysis.curves import moving_mean, plot_curves, read_history
-from mmeffvit.errors import UserError
 
 
 def write_run(work_dir: Path, time: str, rows: list[dict], tail: str = '') -> None:
@@ -70,11 +68,6 @@ def has_orange(picture: np.ndarray) -> bool:
     """Whether the loss panel has the color of a second run, #ff7f0e."""
     panel = picture[: picture.shape[0] // 2, : picture.shape[1] // 2].astype(int)  # BGR
     return bool((np.abs(panel - (14, 127, 255)).max(axis=-1) < 30).any())  # lines are antialiased
-
-
-def test_a_folder_without_runs_is_named(tmp_path):
-    with pytest.raises(UserError, match='scalars'):
-        plot_curves([tmp_path], tmp_path / 'curves.png')
 
 
 def test_numbers_that_no_float_holds_are_left_out(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import ROOT, run_command_here
+from tests.conftest import rejected, run_command_here
 from tests.data.sets import write_yolo
 
 
@@ -32,9 +32,7 @@ def test_faults_are_listed_with_file_line_and_fix(bolts):
 
 
 def test_options_of_the_other_target_are_rejected(bolts):
-    run = run_command_here('check', bolts, '--num-images', 3)
-    assert run.returncode == 2
-    assert 'is a dataset, for which --num-images does nothing' in run.stdout
-    run = run_command_here('check', ROOT / 'configs' / 'retinanet_shvit_s4.py', '--format', 'coco')
-    assert run.returncode == 2
-    assert 'is a config, for which --format does nothing' in run.stdout
+    message = rejected('check', bolts, '--num-images', 3)
+    assert 'is a dataset, for which --num-images does nothing' in message
+    message = rejected('check', 'retinanet_shvit_s4', '--format', 'coco')
+    assert 'is a config, for which --format does nothing' in message

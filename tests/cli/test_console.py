@@ -6,8 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 import torch
 from mmengine.evaluator import BaseMetric, Evaluator
@@ -16,7 +14,6 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from mmeffvit import get_model
 from mmeffvit.cli.console import RATED, RunConsole, summary, working
 from mmeffvit.utils.messages import progress, step
 from tests.conftest import run_command_here
@@ -211,23 +208,6 @@ def test_steps_of_a_job_share_one_live_line_on_a_terminal_and_have_lines_elsewhe
         assert all(line in stream.getvalue() for line in lines)
     else:
         assert printed == lines
-
-
-@pytest.mark.slow
-def test_an_export_prints_one_summary_with_the_size_that_was_given(tmp_path):
-    out = tmp_path / 'model.onnx'
-    checkpoint = tmp_path / 'random.pth'
-    torch.save(get_model('ssdlite_swiftformer_xs').state_dict(), checkpoint)
-    picture = tmp_path / 'noise.png'
-    cv2.imwrite(str(picture), np.random.default_rng(0).integers(0, 256, (64, 96, 3), np.uint8))
-    done = run_command_here(
-        'export', 'ssdlite_swiftformer_xs', checkpoint, out, '--shape', 64, 96, '--batch', 1,
-        '--image', picture,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    lines = done.stdout.splitlines()
-    assert len(lines) < 12, done.stdout
-    assert re.match(rf'{out}: \S+ MiB, ONNX, images of 64 x 96; opset 20', lines[0])
 
 
 @pytest.mark.parametrize(

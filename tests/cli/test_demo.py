@@ -7,6 +7,12 @@ import pytest
 
 from mmeffvit.cli import demo
 from mmeffvit.data.shapes import ShapesSpec
+from tests.conftest import rejected
+
+
+def test_a_file_is_not_taken_for_the_folder(tmp_path):
+    (tmp_path / 'notes').write_bytes(b'mine')
+    assert 'is a file that exists already' in rejected('demo', '--out-dir', tmp_path / 'notes')
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 from mmeffvit.data.formats.class_folders import NAME
 from mmeffvit.data.prepare import PrepareOptions, read
 from mmeffvit.errors import UserError
-from tests.conftest import run_command_here
+from tests.conftest import message_of, rejected, run_command_here
 from tests.deploy.web.red import red_file
 
 NO_TEXT = os.fsdecode(b'\xff')  # a valid name of a file on Linux
@@ -42,63 +42,25 @@ def test_outputs_and_inputs_whose_names_are_no_text_are_written_and_printed(tmp_
     assert [path.name for path in (tmp_path / 'drawn').iterdir()] == [f'{NO_TEXT}.png']
 
 
-def test_videos_whose_names_are_no_text_are_read_and_written(video, tmp_path):
-    named = tmp_path / f'{NO_TEXT}.mp4'
-    named.write_bytes(video.read_bytes())
-    model = red_file(tmp_path / 'model.onnx')
-    done = run('predict', model, named, '--out-dir', tmp_path / 'drawn')
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / 'drawn' / named.name).stat().st_size > 0
-
-
-@pytest.fixture
-def video(tmp_path: Path) -> Path:
-    path = tmp_path / 'video.mp4'
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'mp4v'), 5, (64, 48))
-    if not writer.isOpened():
-        pytest.skip('this OpenCV writes no videos')
-    for value in (0, 100, 200):
-        writer.write(np.full((48, 64, 3), value, np.uint8))
-    writer.release()
-    return path
-
-
-def test_a_name_with_a_line_break_stays_in_its_line(tmp_path):
-    model = red_file(tmp_path / 'model.onnx')
-    write_image(tmp_path / 'images' / 'good.png')
-    (tmp_path / 'images' / 'a\nb.png').write_text('no image')
-    done = run_command_here('predict', model, tmp_path / 'images', '--out-dir', tmp_path / 'drawn')
-    assert done.returncode == 1
-    (line,) = [line for line in done.stdout.splitlines() if 'skipped: ' in line]
-    assert r'a\nb.png (' in line
-    done = run_command_here('predict', tmp_path / 'no\nmodel.onnx', tmp_path / 'images')
-    assert done.returncode == 2
-    assert r'no\nmodel.onnx' in done.stdout
-
-
 def test_a_category_with_a_line_break_is_named_in_one_line(shapes, tmp_path):
     content = json.loads((shapes / 'annotations' / 'instances_val2017.json').read_text())
     content['categories'][0]['name'] = 'circle\nstar'
     (tmp_path / 'truth.json').write_text(json.dumps(content))
     (tmp_path / 'found.json').write_text('[]')
-    done = run_command_here(
-        'analyze', 'errors', tmp_path / 'found.json', '--ann', tmp_path / 'truth.json'
-    )
-    assert done.returncode == 2
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith('error: ')]
-    assert r"name 'circle\nstar' in categories, id 1" in line
+    found, truth = tmp_path / 'found.json', tmp_path / 'truth.json'
+    message = rejected('analyze', 'errors', found, '--ann', truth)
+    assert r"name 'circle\nstar' in categories, id 1" in message
 
 
 def test_a_list_of_images_has_a_line_for_each(tmp_path):
     for name in ('cat/1.png', 'cat/2.png', 'dog/1.png', 'dog/a\nb.png'):
         write_image(tmp_path / 'photos' / name)
     pytest.importorskip('mmpretrain')
-    done = run_command_here(
+    message = rejected(
         'train', tmp_path / 'photos', '--model', 'classifier_shvit_s1', '--weights', 'none',
         '--work-dir', tmp_path / 'work',
     )  # fmt: skip
-    assert done.returncode == 2, done.stdout
-    assert r'dog/a\nb.png; rename them' in done.stdout
+    assert r'dog/a\nb.png; rename them' in message
 
 
 @pytest.mark.parametrize('where', ['train', '.'])
@@ -119,15 +81,13 @@ def test_an_xml_file_in_an_encoding_that_is_none_is_named(encoding, tmp_path):
     head = f'<?xml version="1.0" encoding="{encoding}"?>'
     (tmp_path / '1.xml').write_text(f'{head}<annotation><filename>1.png</filename></annotation>')
     done = run_command_here('check', tmp_path)
-    assert done.returncode == 2, done.stdout
+    assert message_of(done).endswith('no object in any .xml file to train on')
     assert '1.xml: ' in done.stdout
-    assert 'Traceback' not in done.stdout
 
 
 def test_a_work_dir_whose_name_is_no_text_is_rejected(shapes, tmp_path):
-    done = run_command_here(
+    message = rejected(
         'train', 'maskrcnn_swiftformer_xs_shapes', '--work-dir', tmp_path / NO_TEXT, '--no-check',
         '--cfg-options', f'data_root={shapes}/',
     )  # fmt: skip
-    assert done.returncode == 2, done.stdout
-    assert 'is not UTF-8: choose another name' in done.stdout
+    assert 'is not UTF-8: choose another name' in message

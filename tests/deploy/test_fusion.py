@@ -14,9 +14,8 @@ from mmeffvit.models.backbone import Backbone
 from mmeffvit.models.layers.folding import absorb_affine
 from mmeffvit.models.layers.regularization import LayerScale
 from tests.conftest import ROOT
-from tests.docs.pages import code_blocks
 from tests.models.parity import randomized
-from tests.models.test_contract import CASES, SMALLEST, TINY, build
+from tests.models.test_contract import CASES, SMALLEST, build
 from tests.variants import sampled
 
 
@@ -87,7 +86,6 @@ def test_a_fused_detector_finds_the_same(config_name):
 
 
 def test_convolutions_shared_by_levels_are_folded_with_the_norm_of_each_level():
-    pytest.importorskip('mmdet')
     from mmdet.registry import MODELS
 
     head = MODELS.build(
@@ -112,16 +110,3 @@ def test_a_bias_is_not_folded_into_a_padded_convolution():
     conv = nn.Conv2d(4, 4, 3, padding=1)
     with pytest.raises(ValueError, match='1x1'):
         absorb_affine(conv, torch.ones(4), torch.ones(4))
-
-
-@pytest.mark.slow
-@pytest.mark.variant
-def test_the_compiled_model_of_the_documentation_gives_the_same_maps():
-    code = next(c for c in code_blocks(ROOT / 'docs' / 'deploy.md', 'python') if 'compile' in c)
-    model = randomize(build('SHViT', TINY['SHViT']))
-    names = dict(model=model, images=torch.randn(1, 3, 80, 96))
-    exec(code, names)
-    with torch.no_grad():
-        for feature, other in zip(names['maps'], model(names['images']), strict=True):
-            torch.testing.assert_close(feature, other, rtol=1e-4, atol=1e-5)
-    torch.compiler.reset()

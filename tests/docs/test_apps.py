@@ -100,7 +100,6 @@ def assert_same(printed: str, expected: Objects) -> None:
 
 @pytest.fixture(scope='module')
 def graph() -> Graph:
-    pytest.importorskip('mmdet')
     return make_graph(models.tiny('rtmdet_swiftformer_xs'))
 
 
@@ -131,7 +130,6 @@ def node_folder() -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_javascript_finds_the_same(picture, node_folder):
-    pytest.importorskip('mmdet')
     model = models.file_for_one_size('rtmdet_swiftformer_xs')
     (node_folder / 'detect.mjs').write_text(snippet('javascript', 'onnxruntime-node'))
     (node_folder / 'main.mjs').write_text(MAIN['javascript'])
@@ -145,7 +143,6 @@ def test_javascript_finds_the_same(picture, node_folder):
 
 @pytest.mark.slow
 def test_javascript_has_the_same_label_map(picture, node_folder):
-    pytest.importorskip('mmseg')
     model = models.file_for_one_size('segformer_swiftformer_xs_ade20k')
     (node_folder / 'detect.mjs').write_text(snippet('javascript', 'onnxruntime-node'))
     (node_folder / 'maps.mjs').write_text(snippet('javascript', 'labelMap'))

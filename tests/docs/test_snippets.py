@@ -193,7 +193,6 @@ LONG = ('docs/deploy.md', 'docs/phones.md', 'docs/export.md')
 
 @pytest.fixture(scope='module')
 def model() -> nn.Module:
-    pytest.importorskip('mmdet')
     from tests.deploy.models import tiny
 
     return tiny('rtmdet_swiftformer_xs')

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from PIL import Image
 
@@ -24,6 +25,7 @@ from tests.hostile.commands import (
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case, Silent
 from tests.hostile.world import SIDE, World, dice
+from tests.utils.odd_images import stated_size
 
 READY = ('detector.py', 'shapes', 'run/epoch_2.pth', 'model.onnx')
 NONE = 'no image or video in in'
@@ -170,6 +172,33 @@ def bmp(width: int, height: int) -> bytes:
     return b'BM' + struct.pack('<IIIIiiHHIIIIII', *fields)
 
 
+def film(name: str, codec: str = 'MJPG') -> Callable[[Path], Path]:
+    """A video of eight frames of noise."""
+
+    def make(folder: Path) -> Path:
+        path = os.fsencode(folder / name)
+        video = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*codec), 10, (SIDE, SIDE))
+        for seed in range(8):
+            video.write(np.asarray(noisy(seed)))
+        video.release()
+        return folder / name
+
+    return make
+
+
+def cut_film(folder: Path) -> None:
+    path = film('x.avi')(folder)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def giant_film(folder: Path) -> None:
+    """A video whose headers claim frames that are too large."""
+    path = film('x.avi')(folder)
+    small, large = (struct.pack('<II', *size) for size in ((SIDE, SIDE), (20_000, 8_000)))
+    path.write_bytes(stated_size(path.read_bytes().replace(small, large), 20_000, 8_000))
+
+
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>'
 # what to put into a folder, the name of the file, and words where a folder has no image
 BAD: dict[str, tuple[Any, ...]] = {
@@ -208,6 +237,8 @@ BAD: dict[str, tuple[Any, ...]] = {
     'other files': (bytes_as('x.txt', b'x'), 'x.txt', NONE),
     'empty video': (bytes_as('x.mp4', b''), 'x.mp4'),
     'no video': (bytes_as('x.avi', b'not a video'), 'x.avi'),
+    'giant video': (giant_film, 'x.avi'),
+    'cut video': (cut_film, 'x.avi'),
     'video that is a pipe': (lambda f: os.mkfifo(f / 'x.mp4'), 'x.mp4'),
     'playlist as a video': (
         bytes_as('x.mp4', b'#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n'), 'x.mp4'),
@@ -231,6 +262,9 @@ GOOD: dict[str, tuple[Callable[[Path], Any], tuple[str, ...], tuple[str, ...]]] 
     'hidden names': (save('.x.png'), ('in',), ('.x.png',)),
     'blanks and signs': (save("a 'b\" $(touch canary);.png"), ('in',),
                          ("a 'b\" $(touch canary);.png",)),
+    'a recursive glob': (save('deep/1.png', '2.PNG'), ('in/**/*',), ('1.png', '2.PNG')),
+    'a video whose name is no text': (
+        film('\udcff.mp4', 'mp4v'), ('in',), ('\udcff.mp4',)),
     'signs of a glob': (save('[1].png', '*.png'), ('in',), ('*.png', '[1].png')),
     'gray': (lambda f: noisy().convert('L').save(f / 'x.png'), ('in',), ('x.png',)),
     'palette with transparency': (

@@ -74,6 +74,12 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     for what, (word, *arguments) in OVER.items():
         yield case(in_command(arguments), what, command(*arguments), ready, says=(word,))
     yield from run_cases(ready)
+    for name in OUTPUTS:
+        yield from replaced(name, in_turn(ready, needs(world, 'video.avi')))
+    yield from parts_of_a_model(needs(world, 'images'))
+    for name, (make, word) in KEPT.items():
+        yield Case('outputs: links', name, 'kept', with_output(OUTPUTS[name][0], 'out'),
+                   in_turn(ready, at('out', make)), says=(word,), is_control=True)  # fmt: skip
 
 
 def in_command(arguments: Any) -> str:
@@ -102,9 +108,6 @@ def file_cases(case: Any, kind: str, arguments: Any, ready: Job) -> Iterator[Cas
     if 'convert' not in arguments:
         yield case(kind, 'a file to replace', job, in_turn(ready, at(out, photograph)), 'work',
                    makes=(out,), writes=(out,))  # fmt: skip
-    for what, link in LINKS.items():
-        yield case(kind, what, job, in_turn(ready, at(out, link)), 'either', says=(out,),
-                   writes=(out,))  # fmt: skip
     yield case(kind, 'full disk', full_disk(out, job), ready, says=('File too large',))
 
 
@@ -115,17 +118,12 @@ def folder_cases(case: Any, kind: str, arguments: Any, made: str, ready: Job) ->
         name = 'closed/out' if 'closed' in what else 'out/out' if 'below' in what else 'out'
         yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
                    says=(f"'{name}'",))  # fmt: skip
-    made = f'out/{made}'
-    above = at(made, lambda path: path.parent.mkdir(parents=True))
-    for what, link in LINKS.items():
-        yield case(kind, f'{what} inside', job, in_turn(ready, above, at(made, link)), 'either',
-                   says=('out',), writes=(made,))  # fmt: skip
     yield case(kind, 'full disk', full_disk('out', job), ready, says=('File too large',),
                codes=(1, 2) if kind == 'suite' else (2,))  # fmt: skip
 
 
 def with_output(arguments: tuple[object, ...], name: str) -> Callable[[Path], None]:
-    return command(*(name if each == 'OUT' else each for each in arguments))
+    return command(*(str(each).replace('OUT', name) for each in arguments))
 
 
 def photographs(path: Path) -> None:
@@ -154,17 +152,135 @@ PLACES: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def other_file(path: Path) -> Path:
-    """A file beside the output, which is not to be written."""
-    other = path.with_name('only_copy.jpg')
-    photograph(other)
-    return other
+# the name of an output is replaced; the file that it leads to must not change
+LINKS: dict[str, Callable[[Path, Path], Any]] = {
+    'symbolic links': Path.symlink_to, 'hard links': Path.hardlink_to,
+}  # fmt: skip
+# what exists already and is read before it is written
+READ = {'heads.json': '{}', 'suite.json': '{}', 'last_checkpoint': 'gone.pth'}
+READ |= dict.fromkeys(('p.py', 'p_distill.py'), 'kept_heads')
+ONNX, FASTEST = ('model.onnx', 'images'), ('--exclude', 'none', '--allow-slower')
+OF_ADE, HEADS = SEGMENT[1:], ('mobile/mmseg.py', 'mobile/epoch_1.pth')
+BACKBONE = ('--backbone-only', '--shape', 64, 64)
+# calls with OUT for the folder of their outputs, and these
+OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
+    'quantize': (('quantize', *ONNX, 'OUT/q.onnx', *FASTEST), ('q.onnx',)),
+    'quantize to OpenVINO': (('quantize', *ONNX, 'OUT/q.xml', *FASTEST), ('q.xml', 'q.bin')),
+    'export': (('export', *OF_ADE, 'OUT/e.onnx', *BACKBONE), ('e.onnx',)),
+    'export to OpenVINO': (('export', *OF_ADE, 'OUT/e.xml', *BACKBONE), ('e.xml', 'e.bin')),
+    'export to ncnn': (
+        ('export', *OF_ADE, 'OUT/e.param', '--shape', 64, 64), ('e.param', 'e.bin', 'e.json')),
+    'predict': (
+        (*PREDICT, 'video.avi', '--out-dir', 'OUT/p', '--out', 'OUT/p.json'),
+        ('p.json', 'p.images.json', 'p/a.jpg', 'p/b.jpg', 'p/video.mp4')),
+    'predict label maps': (
+        (*SEGMENT, 'images/a.jpg', '--out', 'OUT/maps', '--out-dir', 'OUT/p'),
+        ('maps/a.png', 'p/a.jpg')),
+    'test': (
+        (*TEST, 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s'),
+        ('t.pkl', 's/000000.png', 's/000001.png', 'w/detector.py', 'w/console.log')),
+    'test a segmentor': (
+        ('test', *OF_ADE, '--work-dir', 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s'),
+        ('t.pkl', 's/vis_data/vis_image/test_ADE_val_00000001.jpg_0.png', 's/vis_data/config.py',
+         'w/segmentor.py')),
+    'train': (
+        ('train', 'detector.py', '--no-check', '--work-dir', 'OUT/w', '--cfg-options', *SMALL),
+        ('w/.mmeffvit-lock', 'w/detector.py', 'w/console.log', 'w/last_checkpoint')),
+    'complexity': (('complexity', 'SwiftFormer:xs', '--json', 'OUT/c.json'), ('c.json',)),
+    'curves': (('analyze', 'curves', 'run', '--out', 'OUT/c.png'), ('c.png',)),
+    'browse': (
+        ('browse', 'detector.py', '--num-images', 1, '--out-dir', 'OUT'), ('detector_train.png',)),
+    'per-class': (
+        ('analyze', 'per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
+        ('per_class.md', 'per_class.png')),
+    'errors': (
+        ('analyze', 'errors', 'found.pkl', '--out-dir', 'OUT', '--ann', VAL),
+        ('bbox/errors.json', 'bbox/errors.md', 'bbox/errors.png')),
+    'heads': (
+        ('analyze', 'heads', *HEADS, '--layers', 'stages.3', '--out-dir', 'OUT'),
+        ('heads.json', 'heads.csv')),
+    'prune': (
+        ('prune', *HEADS, '--method', 'random', '--out', 'OUT/p.pth'),
+        ('p.pth', 'p.py', 'p_distill.py')),
+    'attention': (
+        ('analyze', 'attention', 'SwiftFormer:xs', 'images/a.jpg', '--out-dir', 'OUT'),
+        ('a.additive.png', 'a.npz')),
+    'convert-dataset': (
+        ('convert-dataset', 'shapes', 'OUT'), ('train.json', 'val.json', 'faults.txt')),
+    'convert-dataset to label maps': (
+        ('convert-dataset', 'shapes', 'OUT', '--label-maps'),
+        ('train.json', 'about.json', 'train/000001.png')),
+    'profile': (
+        ('profile', 'model.onnx', '--shape', 64, 64, '--formats', '.onnx', '--threads', 1,
+         '--seconds', 0.01, '--device', 'cpu', '--json', 'OUT/p.json', '--out', 'OUT/p.png'),
+        ('p.json', 'p.png')),
+    'suite': (
+        ('suite', 'detector.py', '--work-dir', 'OUT'),
+        ('suite.json', 'suite.md', 'detector/suite.log')),
+    'web': (('web', 'model.onnx', 'OUT'), ()),
+}  # fmt: skip
+# quick ones, with at least one output of every way of writing
+PIPED = ('predict', 'predict label maps', 'test', 'test a segmentor', 'train', 'complexity')
+PIPE = 'is a pipe, device or dead link'
 
 
-# the name of the output may be replaced; the file that it leads to must not change
-LINKS: dict[str, Callable[[Path], Any]] = {
-    'a symbolic link': lambda path: path.symlink_to(other_file(path).name),
-    'a hard link': lambda path: path.hardlink_to(other_file(path)),
+def replaced(name: str, ready: Job) -> Iterator[Case]:
+    """Every output of a command is a link, or one of them is a pipe."""
+    arguments, names = OUTPUTS[name]
+    paths = tuple(f'out/{each}' for each in names)
+    case = partial(Case, 'outputs: links', name, by_parser=True)
+    job = with_output(arguments, 'out')
+    yield case('good', job, ready, 'work', makes=paths or ('out/index.html',), is_control=True)
+    for what, link in LINKS.items() if paths else ():  # a page replaces pages alone
+        yield case(what, job, in_turn(ready, partial(link_all, paths, link)), 'work', makes=paths,
+                   writes=paths)  # fmt: skip
+    for path in paths if name in PIPED else ():
+        yield case(f'a pipe at {path}', job, in_turn(ready, at(path, pipe)), says=(path, PIPE))
+
+
+def link_all(paths: tuple[str, ...], link: Callable[[Path, Path], Any], folder: Path) -> None:
+    """Make every path a link to a file of its own in another folder."""
+    (folder / 'outside').mkdir()
+    for number, path in enumerate(map(folder.joinpath, paths)):
+        target = folder / 'outside' / str(number)
+        target.write_text(READ.get(path.name, 'precious'))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        link(path, target)
+
+
+def pipe(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+
+
+def parts_of_a_model(ready: Job) -> Iterator[Case]:
+    names = ('model.safetensors', 'config.json', 'README.md', 'b.jpg')
+    paths = tuple(f'out/{each}' for each in names)
+
+    def save(folder: Path) -> None:
+        import mmeffvit
+
+        mmeffvit.save_pretrained(mmeffvit.get_model('shvit_s1'), 'out', picture='images/b.jpg')
+
+    case = partial(Case, 'outputs: links', 'save_pretrained', job=save, expect='work', makes=paths)
+    yield case('good', prepare=ready, is_control=True)
+    for what, link in LINKS.items():
+        yield case(what, prepare=in_turn(ready, partial(link_all, paths, link)), writes=paths)
+
+
+def page_with_a_pipe(out: Path) -> None:
+    pipe(out / 'page.json')
+
+
+def linked_folder(out: Path) -> None:
+    (out / 's').mkdir(parents=True)
+    (out / 's' / 'vis_data').symlink_to(out.parent / 'images')
+
+
+# commands that replace nothing in such a folder of outputs
+KEPT: dict[str, tuple[Callable[[Path], Any], str]] = {
+    'web': (page_with_a_pipe, 'not part of a page (page.json)'),
+    'test a segmentor': (linked_folder, "vis_data' is a folder that exists already"),
 }
 # outputs that would take the place of inputs: words of the refusal, and the call
 OVER: dict[str, tuple[Any, ...]] = {

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from mmeffvit.utils.files import PARTIAL
 from tests.hostile.commands import command, needs
 from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World, dice
@@ -29,10 +30,12 @@ OTHERS: dict[str, tuple[str, ...]] = {
     'test': ('test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'work'),
     'check': ('check', 'detector.py'),
     'export': ('export', 'detector.py', 'run/epoch_2.pth', 'out.onnx'),
-    'predict': ('predict', 'detector.py', 'run/epoch_2.pth', 'images', '--out-dir', 'pictures'),
-}
+    'predict': ('predict', 'detector.py', 'run/epoch_2.pth', 'images', '--out-dir', 'pictures',
+                '--out', 'found.json'),
+}  # fmt: skip
 NUMBERS = {'Ctrl-C': signal.SIGINT, 'SIGTERM': signal.SIGTERM}
 LIMIT = 200  # seconds
+WRITING = 'a temporary folder'  # is beside an output
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
@@ -55,6 +58,10 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         for delay in (0.3, 1.0):
             job = interrupt(forked(arguments), delay, signal.SIGINT, is_short=True)
             yield case(f'{what} after {delay} s', job, says=('interrupted',))
+    for what in ('export', 'predict'):
+        for name, number in NUMBERS.items():
+            job = interrupt(forked(OTHERS[what]), WRITING, number)
+            yield case(f'{name} while {what} writes', job, says=('interrupted',))
     for delay in (0.8, 1.5, 2.5, 4.0):  # real time, of a busy machine
         job = interrupt(started(('check', 'detector.py')), delay, signal.SIGINT, is_short=True)
         yield case(f'imports after {delay} s', job)
@@ -115,7 +122,7 @@ def interrupt(
 
     Args:
         start: Starts the command with its output in a file, and returns its process.
-        when: A pattern of its output, or seconds after its start.
+        when: A pattern of its output, :data:`WRITING`, or seconds after its start.
         number: The signal; SIGINT goes to the whole group, as from a terminal.
         is_short: The command may end before; it is started again, for half of the time.
     """
@@ -154,6 +161,8 @@ def interrupted(pid: int, when: str | float, number: int, output: Path) -> int:
 def has_come(when: str | float, output: Path, seconds: float) -> bool:
     if isinstance(when, float):
         return seconds > when
+    if when == WRITING:
+        return any(output.parent.glob(f'.*{PARTIAL}'))
     return output.is_file() and re.search(when, output.read_text()) is not None
 
 

@@ -8,16 +8,13 @@ import json
 import pytest
 
 from tests.conftest import run_python
-from tests.deploy.models import once_a_session
 
 
 @pytest.mark.slow
 def test_payloads_in_checkpoints_and_predictions_neither_run_nor_break_a_reader(tmp_path):
-    with once_a_session('payloads') as path:
-        world = path.with_name('hostile')  # tests of commands share it
     done = run_python(
         '-m', 'tests.hostile', '--group', 'pickles', '--more', 2, '--jobs', 1,
-        '--world', world, '--json', tmp_path / 'found.json',
+        '--json', tmp_path / 'found.json',
         env={'OMP_NUM_THREADS': '1'}, timeout=850,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]

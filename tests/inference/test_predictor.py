@@ -80,27 +80,6 @@ def test_a_segmentor_gives_a_class_for_every_pixel(segmentor, photos):
     assert found.names == [found.classes[label] for label in sorted(set(found.labels.flat))]
 
 
-@pytest.mark.parametrize(
-    ('inputs', 'options', 'message'),
-    [
-        ('gone.png', {}, "'gone.png' does not exist"),
-        (np.zeros((4, 4, 5), np.uint8), {}, r'of shape \(4, 4, 5\); give'),
-        (np.zeros((4, 4, 3)), {}, r'an image is float64'),
-        (np.zeros((0, 4, 3), np.uint8), {}, r'of shape \(0, 4, 3\); give'),
-        ([np.zeros((4, 4, 3), np.uint8), None], {}, 'of type NoneType'),
-        ('a\0b.png', {}, 'does not exist'),
-        ('a.png', dict(score_thr=2), 'give a score from 0 to 1'),
-        ('a.png', dict(score_thr=np.nan), 'give a score from 0 to 1'),
-        ('a.png', dict(score_thr='0.3'), 'give a score from 0 to 1'),
-        ('a.png', dict(batch_size=0), 'give 1 or more'),
-        ('a.png', dict(batch_size=1.5), 'give 1 or more'),
-    ],
-)
-def test_bad_inputs_are_reported(detector, inputs, options, message):
-    with pytest.raises(UserError, match=message):
-        detector(inputs, **options)
-
-
 def test_pillow_images_gray_and_alpha_are_taken_as_such_files_are(segmentor, tmp_path):
     rng = np.random.default_rng(0)
     gray, color = (rng.integers(0, 255, (40, 50, *c), np.uint8) for c in ((), (4,)))
@@ -110,12 +89,6 @@ def test_pillow_images_gray_and_alpha_are_taken_as_such_files_are(segmentor, tmp
         true = segmentor(path).labels
         for image in (array, Image.open(path)):
             assert (segmentor(image).labels == true).all(), kind
-
-
-def test_an_image_that_cannot_be_read_is_an_error(detector, photos, tmp_path):
-    photos[1].write_bytes(photos[1].read_bytes()[:90])
-    with pytest.raises(UserError, match=r'b\.png'):
-        detector(photos)
 
 
 def test_detections_convert_to_supervision(detector, photos):
@@ -200,21 +173,3 @@ def test_a_config_inside_a_checkpoint_is_not_run(text, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r'best\.pth'):
         mmeffvit.Predictor('best.pth', device='cpu')
     assert [path.name for path in tmp_path.iterdir()] == ['best.pth']
-
-
-@pytest.mark.parametrize(
-    ('name', 'message'),
-    [
-        ('gone.pth', "'gone.pth' does not exist"),
-        ('photo.jpg', "'photo.jpg' is neither"),
-        ('model.tflite', "'model.tflite' is an exported file"),
-        ('model.onnx', 'ExportedPredictor'),
-        ('data.zip', "'data.zip' is neither"),
-    ],
-)
-def test_a_file_of_another_kind_is_named(name, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    if name != 'gone.pth':
-        (tmp_path / name).write_bytes(b'x')
-    with pytest.raises(UserError, match=message):
-        mmeffvit.Predictor(name)

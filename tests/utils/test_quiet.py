@@ -5,21 +5,21 @@ from collections import OrderedDict
 from unittest import mock
 
 import pytest
+from mmengine.logging import MMLogger, print_log
 
 from mmeffvit.utils.quiet import quiet
 
 
 @pytest.mark.parametrize('name', ['mmengine', 'of a run'])
 def test_a_logger_of_mmengine_is_silent_in_the_block_and_not_after_it(name, capfd):
-    mmengine_logging = pytest.importorskip('mmengine.logging')
     # those of earlier tests write to where these did
-    with mock.patch.object(mmengine_logging.MMLogger, '_instance_dict', OrderedDict()):
-        mmengine_logging.MMLogger.get_instance(name).setLevel(logging.INFO)
+    with mock.patch.object(MMLogger, '_instance_dict', OrderedDict()):
+        MMLogger.get_instance(name).setLevel(logging.INFO)
         for word in ('before', 'after'):
-            mmengine_logging.print_log(word, 'current')
+            print_log(word, 'current')
             with quiet():
-                mmengine_logging.print_log('inside', 'current')
-                mmengine_logging.print_log('failure', 'current', logging.ERROR)
+                print_log('inside', 'current')
+                print_log('failure', 'current', logging.ERROR)
     printed = ''.join(capfd.readouterr())
     assert 'inside' not in printed
     assert printed.count('before') == printed.count('after') == 1

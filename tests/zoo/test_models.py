@@ -1,12 +1,6 @@
 """Models by name: in Python and wherever a tool takes a config."""
 
 import dataclasses
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -23,24 +17,11 @@ from mmeffvit.train.folder import base
 from mmeffvit.zoo import metafile, read_models
 from tests.conftest import ROOT, run_command_here, run_python
 from tests.data.sets import write_yolo
+from tests.deploy.web.browser import serve
 from tests.released import cvnets, files
 
 NAME = 'ssdlite_mobilevitv2_050'
 RELEASE = next(release for release in cvnets.RELEASES if release.config == NAME)
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Serve a folder; yields the address of the narrowest SSDLite in it."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder))) as host:
-        threading.Thread(target=host.serve_forever, args=(0.01,), daemon=True).start()
-        yield f'http://127.0.0.1:{host.server_address[1]}/{RELEASE.stem}.pt'
-        host.shutdown()
 
 
 @pytest.fixture(scope='module')
@@ -54,8 +35,9 @@ def server_folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def server(server_folder):
-    with serving(server_folder) as address:
-        yield address
+    """The address of the narrowest SSDLite on a server."""
+    with serve(server_folder) as address:
+        yield f'{address}{RELEASE.stem}.pt'
 
 
 @pytest.fixture
@@ -127,8 +109,8 @@ def test_downloaded_weights_are_carried_to_a_machine_without_a_network(
     server_folder, monkeypatch, tmp_path
 ):
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
-    with serving(server_folder) as address:
-        change(monkeypatch, NAME, weights=address)
+    with serve(server_folder) as address:
+        change(monkeypatch, NAME, weights=f'{address}{RELEASE.stem}.pt')
         main(['download', NAME, '--out-dir', str(tmp_path / 'weights')])
     (copy,) = (path for path in (tmp_path / 'weights').rglob('*') if path.is_file())
     assert copy.suffix == '.pt'

@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from mmeffvit.config.load import load_config
-from mmeffvit.zoo.source import Kind, classify
+from mmeffvit.errors import UserError
+from mmeffvit.zoo.source import Kind, classify, find_source
 
 SSD = 'ssdlite_mobilevitv2_050'
 FILES = (
     'mine.py', 'mine', 'model.onnx', 'saved/config.json', 'saved/model.safetensors',
-    'photos/a.jpg', 'photos/config.json', 'photos/script.py',
+    'photos/a.jpg', 'photos/config.json', 'photos/script.py', 'run_of_a_tool/script.py',
 )  # fmt: skip
 KINDS = {
     SSD: Kind.CONFIG, 'mine.py': Kind.CONFIG, 'no.py': Kind.CONFIG, 'mine': Kind.CONFIG,
@@ -41,6 +42,14 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize('target', KINDS)
 def test_a_target_is_of_one_kind_and_no_file_is_executed_to_find_it(target):
     assert classify(target) is KINDS[target]
+
+
+@pytest.mark.parametrize('target', ['model.onnx', 'photos/a.jpg', 'photos', 'gone.pth', 'data.zip'])
+def test_what_has_no_config_is_named_with_what_it_is(target):
+    is_there = target in FILES or target == 'photos'
+    what = f'is {KINDS[target].value}' if is_there else 'does not exist'
+    with pytest.raises(UserError, match=f'^{target!r} {what}'):
+        find_source(target)
 
 
 def test_a_run_with_the_name_of_a_model_is_the_run():

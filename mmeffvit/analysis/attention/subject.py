@@ -90,10 +90,10 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
         raise UserError(f'{source.config.filename} has no model')
     try:
         weights = source.open_weights(checkpoint)
-    except CheckpointError:
-        raise
-    except UserError:  # there are none
-        weights = None
+    except UserError as error:
+        if isinstance(error, CheckpointError) or checkpoint or source.weights:
+            raise
+        weights = None  # none are released
     with isolated(source.config.default_scope):
         yield config_subject(source, weights, size)
 

@@ -12,7 +12,6 @@ from mmeffvit.deploy.agreement import OBJECTS
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.errors import UserError
 from mmeffvit.inference.coco_ids import CocoIds
-from mmeffvit.inference.drawing import make_palette
 from mmeffvit.inference.predictor import BasePredictor
 from mmeffvit.inference.results import ClassScores, Detections, LabelMap, Result
 from mmeffvit.utils.images import Unreadable, read_size
@@ -66,7 +65,7 @@ class ExportedPredictor(BasePredictor):
         if self.is_classifier and outputs != {'scores'}:
             raise UserError(f'{path} returns {", ".join(self.session.outputs)}, not scores')
         self.classes = self.metadata.classes
-        self.palette = make_palette(self.metadata.palette, len(self.classes))
+        self.colors = self.metadata.palette
         self.label_offset = self.metadata.label_offset
         self.fixed = fixed_size(self.session.shape)
 

@@ -7,6 +7,7 @@ from mmengine.config import Config
 from torch import nn
 
 from mmeffvit.config.datasets import class_of, datasets_of, settings_of
+from mmeffvit.errors import UserError
 from mmeffvit.models.heads import class_counts
 from mmeffvit.utils.text import counted, listed
 
@@ -34,6 +35,18 @@ def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> I
                 'dataset'
             )
             break
+
+
+def check_heads(model: nn.Module, dataset: Any, split: str) -> None:
+    """Compare the heads with the classes of a dataset, if it has any.
+
+    Raises:
+        UserError: If a head does not match.
+    """
+    meta = getattr(dataset, 'metainfo', None) or {}
+    known = {} if meta.get('classes') is None else {split: meta}
+    for text in wrong_classes(model, known):
+        raise UserError(text)
 
 
 def compare_classes(step: Step, config: Config) -> Iterator[Finding]:

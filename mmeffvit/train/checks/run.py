@@ -24,7 +24,7 @@ from mmeffvit.zoo.identify import naming
 from mmeffvit.zoo.models import OpenModel, build_source
 from mmeffvit.zoo.source import Source
 
-from .classes import wrong_classes
+from .classes import check_heads
 
 
 def check_paths(config: Config, splits: tuple[str, ...]) -> None:
@@ -85,11 +85,9 @@ def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
         UserError: If a class has no category in the annotation file, or a head does not match.
     """
     classes = (getattr(dataset, 'metainfo', None) or {}).get('classes')
-    if classes is None:
-        return
-    _check_categories(dataset, classes, split)
-    for text in wrong_classes(model, {split: dataset.metainfo}):
-        raise UserError(text)
+    if classes is not None:
+        _check_categories(dataset, classes, split)
+        check_heads(model, dataset, split)
 
 
 def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> None:
@@ -136,15 +134,20 @@ def load_checked(
         log_report(report)
 
 
-def open_checked(source: Source, checkpoint: Checkpoint) -> OpenModel:
-    """Build the model of a source and load a checkpoint of its classes.
+def open_checked(source: Source, given: str | Path | None) -> OpenModel:
+    """Build the model of a source and load weights of its classes.
+
+    Args:
+        source: See :func:`mmeffvit.zoo.source.find_source`.
+        given: See :meth:`mmeffvit.zoo.source.Source.open_weights`.
 
     Raises:
         UserError: If the model cannot be built, or the data or the checkpoint has other classes.
-        CheckpointError: If the weights do not fit.
+        CheckpointError: If the weights cannot be read, or do not fit.
     """
+    checkpoint = source.open_weights(given)
     opened = build_source(source)
     with DefaultScope.overwrite_default_scope(source.config.default_scope):
-        check_classes(opened.model, opened.dataset, 'test')
+        check_heads(opened.model, opened.dataset, 'test')  # the data is not read
         load_checked(opened.model, checkpoint, opened.dataset)
     return replace(opened, checkpoint=checkpoint)

@@ -89,7 +89,7 @@ class TeacherHook(Hook):
             )
         device = next(student.parameters()).device
         with isolated(scope):
-            opened = open_checked(source, source.open_weights(self.checkpoint))
+            opened = open_checked(source, self.checkpoint)
             teacher = opened.model.to(device).eval().requires_grad_(False)
             classes = (runner.train_dataloader.dataset.metainfo['classes'],
                        opened.dataset_meta.get('classes') or ())  # fmt: skip

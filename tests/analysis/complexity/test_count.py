@@ -123,9 +123,7 @@ def test_models_that_the_meta_device_rejects_are_counted_on_the_cpu_with_a_note(
     [
         ('SHVit:s4', 'SHViT, SwiftFormer'),
         ('mmeffvit.TransposedFPN', 'in_channels'),
-        ('SHViT:s5', "choose one of 's1'"),
         ('SHViT:s1:nothing', 'nothing=VALUE'),
-        ('no.py', 'does not exist'),
     ],
 )
 def test_an_unknown_target_is_named(target, part):
@@ -134,7 +132,7 @@ def test_an_unknown_target_is_named(target, part):
 
 
 @pytest.mark.slow
-def test_the_tool_prints_a_table_writes_json_and_rejects_an_unknown_backbone(tmp_path):
+def test_the_tool_prints_a_table_and_writes_json(tmp_path):
     path = tmp_path / 'counted.json'
     run = run_command_here(
         'complexity', 'MobileViTv2:100', '--shape', 256, 256, '--json', path,
@@ -147,6 +145,3 @@ def test_the_tool_prints_a_table_writes_json_and_rejects_an_unknown_backbone(tmp
     assert written['shape'] == [256, 256]
     assert written['total']['parameters'] == sum(p['parameters'] for p in written['parts'])
     assert list(tmp_path.iterdir()) == [path]
-    run = run_command_here('complexity', 'Nothing:s4')
-    assert run.returncode == 2, run.stdout
-    assert "error: 'Nothing:s4' is neither a config file nor a backbone" in run.stdout

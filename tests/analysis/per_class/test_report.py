@@ -144,18 +144,11 @@ def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):
     assert many[1] > few[1]
 
 
-def test_results_of_other_data_are_reported(truth, shapes, ade_shapes, tmp_path):
+def test_results_of_other_data_are_reported(shapes, ade_shapes, tmp_path):
     results = tmp_path / 'found.json'
-    for match, rows in (
-        ('has no detections', []),
-        ('image_id 99', [dict(truth[0], image_id=99)]),
-        ('category_id 77', [dict(truth[0], category_id=77)]),
-    ):
-        results.write_text(json.dumps(rows))
-        with pytest.raises(UserError, match=match):
-            measure(results, shapes)
-    with pytest.raises(UserError, match=r'gone\.json'):
-        measure(tmp_path / 'gone.json', shapes)
+    results.write_text('[]')
+    with pytest.raises(UserError, match='has no detections'):
+        measure(results, shapes)
     for evaluator in (None, [dict(metric='bbox')]):
         options = {'data_root': f'{shapes}/', 'test_evaluator': evaluator}
         with pytest.raises(UserError, match='test_evaluator'):

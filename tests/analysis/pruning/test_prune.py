@@ -14,7 +14,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.options import RunOptions
 from tests.analysis.small import save_segmentor
-from tests.conftest import run_command_here
+from tests.conftest import message_of, run_command_here
 from tests.utils.odd_images import jpeg_of
 
 LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
@@ -76,13 +76,10 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
-        (('--keep', 1.5), '--keep is 1.5; choose a ratio above 0 and below 1'),
-        (('--keep', 0), '--keep is 0.0'),
+        (('--keep', 0), '--keep is 0.0; choose a ratio above 0 and below 1'),
         (('--keep-neurons', 0), '--keep-neurons is 0.0; choose a ratio above 0 and at most 1'),
-        (('--method', 'best'), "invalid choice: 'best'"),
         (('--max-images', 0), '--max-images is 0; it must be at least 1'),
         (('--seed', -1), '--seed is -1'),
-        (('--out', 'few.onnx'), "output 'few.onnx' must end in .pth"),
         (
             (
                 '--cfg-options',
@@ -94,10 +91,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
     ],
 )
 def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):
-    run = prune(*segmentor, tmp_path / 'few.pth', *arguments)
-    assert run.returncode == 2, run.stdout
-    assert words in run.stdout
-    assert 'Traceback' not in run.stdout
+    assert words in message_of(prune(*segmentor, tmp_path / 'few.pth', *arguments))
     assert not list(tmp_path.iterdir())
 
 
@@ -105,9 +99,7 @@ def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):
 def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
     folder = segmentor[0].parent
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    run = prune(*segmentor, folder / name, '--method', 'uvc')
-    assert run.returncode == 2, run.stdout
-    assert 'would replace' in run.stdout
+    assert 'would replace' in message_of(prune(*segmentor, folder / name, '--method', 'uvc'))
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
@@ -119,16 +111,7 @@ def test_a_large_test_image_is_named_before_it_is_decoded(segmentor, ade_shapes,
         *segmentor, tmp_path / 'few.pth', '--keep', 0.5, '--method', 'competition',
         '--cfg-options', f'test_dataloader.dataset.data_root={data}/',
     )  # fmt: skip
-    assert done.returncode == 2, done.stdout
-    assert 'cannot be read: Image size (20,000 x 8,000 pixels) exceeds' in done.stdout
-
-
-def test_a_model_without_such_heads_is_named(ade_shapes, tmp_path):
-    plain = save_segmentor('mmeffvit.PVTv2', ade_shapes, tmp_path)
-    run = prune(*plain, tmp_path / 'few.pth')
-    assert run.returncode == 2, run.stdout
-    assert 'PVTv2 has no heads of Mobile-Attention' in run.stdout
-    assert not (tmp_path / 'few.pth').exists()
+    assert 'cannot be read: Image size (20,000 x 8,000 pixels) exceeds' in message_of(done)
 
 
 def test_heads_alone_are_removed_on_request(segmentor, tmp_path):

@@ -18,7 +18,7 @@ from mmeffvit.analysis.suite.run import find_configs, run_suite
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
-from tests.conftest import ROOT, run_command_here
+from tests.conftest import ROOT, rejected, run_command_here
 
 CONFIGS = ROOT / 'configs'
 # the published numbers are those of the config of this name
@@ -217,17 +217,8 @@ def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
         run_suite(['maskrcnn_shvit_s4'], SuiteOptions(tmp_path))
     with pytest.raises(UserError, match='maskrcnn_shvit_s4'):
         find_configs(['maskrcnn_shvit_s4', str(other)])
-    with pytest.raises(UserError, match='nothing_'):
-        find_configs(['nothing_*'])
     names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
-
-
-@pytest.mark.parametrize('text', ['[1', '[' * 100_000])
-def test_a_damaged_table_is_not_overwritten(text, tmp_path):
-    (tmp_path / 'suite.json').write_text(text)
-    with pytest.raises(UserError, match=r'suite\.json'):
-        Table(tmp_path)
 
 
 def test_untrusted_text_is_escaped_in_the_table(tmp_path):
@@ -281,10 +272,7 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
         ((), '--released'),
         (('--released', 'maskrcnn_swiftformer_l1'), 'maskrcnn_swiftformer_l1'),
         (('--released', '--amp'), '--released'),
-        (('maskrcnn_swiftformer_l1', '--nproc-per-node', 0), '--nproc-per-node'),
     ],
 )
 def test_invalid_options_with_released_are_reported(arguments, message, tmp_path):
-    done = run_command_here('suite', '--work-dir', tmp_path, *arguments)
-    assert done.returncode == 2
-    assert message in done.stdout
+    assert message in rejected('suite', '--work-dir', tmp_path, *arguments)

@@ -4,6 +4,7 @@ import onnxruntime
 import pytest
 import torch
 import torch.nn.functional as F
+from mmseg.models import decode_heads
 from torch import Tensor, nn
 
 from mmeffvit.deploy.formats.onnx.write import DEFERRED
@@ -11,6 +12,7 @@ from mmeffvit.deploy.formats.openvino.open import core
 from mmeffvit.deploy.fusion import fuse
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.plain import SegFormerFusion, classes_that_can_win
+from mmeffvit.models.segmentation import SegformerHead
 from tests.deploy import models
 from tests.models.parity import randomized
 
@@ -20,15 +22,12 @@ SHAPES = ((1, 8, 8), (4, 17, 24), (6, 9, 12), (8, 5, 6))  # the first is not use
 @pytest.mark.parametrize('norm', [dict(type='BN'), dict(type='GN', num_groups=2), None])
 @pytest.mark.parametrize('align_corners', [False, True])
 def test_maps_convolved_before_their_resize_give_the_logits_of_segformers_head(norm, align_corners):
-    heads = pytest.importorskip('mmseg.models.decode_heads')
-    from mmeffvit.models.segmentation import SegformerHead
-
     options = dict(
         in_channels=[4, 6, 8], in_index=[1, 2, 3], channels=10, num_classes=5, norm_cfg=norm,
         align_corners=align_corners,
     )  # fmt: skip
     torch.manual_seed(0)
-    theirs = heads.SegformerHead(**options)
+    theirs = decode_heads.SegformerHead(**options)
     torch.manual_seed(0)
     ours = SegformerHead(**options)
     for head in (theirs, ours):  # from one seed
@@ -78,7 +77,6 @@ class LabelMap(nn.Module):
 @pytest.fixture(scope='module', params=[False, True], ids=['centers', 'corners'])
 def label_maps(request, tmp_path_factory) -> dict:
     """The two label maps of logits, by PyTorch, ONNX Runtime and OpenVINO."""
-    pytest.importorskip('mmseg')
     module, dynamic = LabelMap(request.param).eval(), torch.export.Dim.DYNAMIC
     example = (torch.randn(2, 40, 16, 24), torch.zeros(64, 96))
     axes = ({0: dynamic, 2: dynamic, 3: dynamic}, {0: dynamic, 1: dynamic})

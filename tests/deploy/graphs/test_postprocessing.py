@@ -8,8 +8,6 @@ from mmengine.config import ConfigDict
 from torch import nn
 from torch.export import Dim
 
-pytest.importorskip('mmcv.ops')
-
 from mmeffvit.deploy.compare import batch, make_batches, match
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.graphs import make_graph, ops

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import onnxruntime as runtime
 import pytest
 import torch
 
@@ -20,8 +21,6 @@ from mmeffvit.deploy.profile.worker import Job
 from mmeffvit.errors import UserError
 from mmeffvit.utils import onnx
 from tests.deploy import models, tiny
-
-runtime = pytest.importorskip('onnxruntime')
 
 CONFIG = {**tiny.SWIFTFORMER, 'out_indices': (0,)}
 

@@ -15,16 +15,14 @@ from select import select
 from threading import Thread
 from typing import Any
 
+import pytest
+
 TIMEOUT = 60  # seconds for an answer
 OPTIONS = (
     '--headless=new', '--no-sandbox', '--no-first-run', '--disable-extensions',
     '--disable-background-networking', '--disable-dev-shm-usage', '--hide-scrollbars',
     '--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream',
 )  # fmt: skip
-
-
-def find_chromium() -> str | None:
-    return next(filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'chrome'))), None)
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -138,13 +136,17 @@ class Tab:
 
 @contextmanager
 def open_tab(profile: Path, options: Sequence[str] = ()) -> Iterator[Tab]:
-    """A tab of a new browser.
+    """A tab of a new browser, or a skipped test where there is none.
 
     Args:
         profile: An empty folder for the browser.
         options: More options of the browser.
     """
-    command = [find_chromium(), *OPTIONS, *options, f'--user-data-dir={profile}']
+    names = ('chromium', 'chromium-browser', 'chrome')
+    chromium = next(filter(None, map(shutil.which, names)), None)
+    if chromium is None:
+        pytest.skip('Chromium is not installed: apt-get install chromium')
+    command = [chromium, *OPTIONS, *options, f'--user-data-dir={profile}']
     command.append('--remote-debugging-pipe')  # commands come on descriptor 3, answers go to 4
     their_commands, commands = os.pipe()
     answers, their_answers = os.pipe()

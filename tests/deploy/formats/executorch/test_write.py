@@ -15,7 +15,7 @@ from mmeffvit.deploy.graphs.raw import before_nms
 from mmeffvit.errors import UserError
 from tests.deploy import tiny
 
-# first, like long tests: its compiler is a subprocess, see _no_handler_of_ended_children
+# first, like long tests: its compiler is a subprocess
 pytestmark = pytest.mark.slow
 
 
@@ -82,7 +82,6 @@ class Suppressed(Selecting):
 
 
 def test_nms_is_rejected_with_a_message_and_can_be_disabled():
-    pytest.importorskip('mmcv')
     import mmeffvit.deploy.graphs.ops  # noqa: F401
 
     with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):

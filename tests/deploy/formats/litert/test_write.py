@@ -40,7 +40,6 @@ class Rejected(nn.Module):
 def detector(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nn.Module, str]:
     """The tiny RTMDet as a file, its graph and the report."""
     pytest.importorskip('litert_torch')
-    pytest.importorskip('mmdet')
     graph = make_graph(models.tiny('rtmdet_swiftformer_xs'))
     out = tmp_path_factory.mktemp('litert') / 'model.tflite'
     metadata = dict(classes='["a", "b", "c", "d", "e"]')
