@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from benchmarks.phones import DETECTORS
 from benchmarks.store import read
 from mmeffvit.analysis.figures import save_figure
+from mmeffvit.train.checks.sample import BATCH
 
 from .tables import DOCS, MACHINE, seconds
 
@@ -39,13 +40,25 @@ def draw_formats() -> None:
     draw(GALLERY / 'formats.png', {key: key for key in reversed(rows)}, times)
 
 
+def draw_steps() -> None:
+    """Training steps of whole models by memory layout and precision."""
+    rows = seconds('steps')
+    variants = next(iter(rows.values()))['seconds']
+    times = {
+        variant: {key: [s / BATCH for s in row['seconds'][variant]] for key, row in rows.items()}
+        for variant in variants
+    }
+    names = {key: f'{key}, {row["side"]}' for key, row in reversed(rows.items())}
+    draw(GALLERY / 'steps.png', names, times, title='config, pixels: forward, backward, update')
+
+
 def draw(
     path: Path, names: Mapping[str, str], times: Times, bold: Collection[str] = (), title: str = ''
 ) -> None:
     """One line of dots per model, one color per runtime."""
     figure = Figure(figsize=(11, 1.5 + 0.27 * len(names)), layout='constrained')
     axes = figure.subplots()
-    for marker, (runtime, samples) in zip('os^vD*X', times.items(), strict=True):
+    for marker, (runtime, samples) in zip('os^vD*X', times.items(), strict=False):
         found = {
             place: 1e3 * statistics.median(samples[name])
             for place, name in enumerate(names)
@@ -56,7 +69,7 @@ def draw(
     for label, name in zip(axes.get_yticklabels(), names, strict=True):
         label.set_fontweight('bold' if name in bold else 'normal')
     axes.set_xscale('log')
-    ticks = (2, 5, 10, 20, 50, 100, 200)
+    ticks = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
     low, high = axes.get_xlim()
     axes.set_xticks(ticks, map(str, ticks))
     axes.set(xlabel='milliseconds per image, one thread', title=title, xlim=(low, high))
@@ -68,3 +81,4 @@ def draw(
 if __name__ == '__main__':
     draw_phones()
     draw_formats()
+    draw_steps()

@@ -138,6 +138,7 @@ def test_the_plots_are_drawn_from_stored_results(tmp_path, monkeypatch):
     monkeypatch.setattr(plots, 'GALLERY', tmp_path)
     plots.draw_phones()
     plots.draw_formats()
+    plots.draw_steps()
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {'phones.png', 'formats.png'}
+    assert names == {'phones.png', 'formats.png', 'steps.png'}
     assert all((plots.DOCS / 'gallery' / name).is_file() for name in names)

@@ -1,4 +1,9 @@
-"""RoIAlign of arXiv:1703.06870, by torchvision's operator or in plain PyTorch."""
+"""RoIAlign of arXiv:1703.06870.
+
+A bin is a weighted sum of pixels, whose weights are products of one per axis. In plain PyTorch,
+``embedding_bag`` sums the pixels around the samples of each bin, and by the transposed matrix their
+gradients, on a CPU in half the time of torchvision's.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +14,7 @@ from torch import Tensor
 
 from .backend import has_torchvision, in_float32
 
-MAX_SAMPLES = 2**24  # numbers in memory at the same time
+MAX_WEIGHTS = 2**22  # weights in memory at the same time, of 12 bytes with their index
 
 
 class Options(NamedTuple):
@@ -51,7 +56,22 @@ def roi_align_forward(
     Raises:
         NotImplementedError: For maximum pooling.
     """
-    output.copy_(align(in_float32(input), rois, Options(**options)))
+    how = average(options)
+    maps, rois = in_float32(input), rois.to(in_float32(input).dtype)
+    if has_torchvision(maps):
+        scale, size = how.spatial_scale, (how.aligned_height, how.aligned_width)
+        output.copy_(
+            torch.ops.torchvision.roi_align(
+                maps, rois, scale, *size, how.sampling_ratio, how.aligned
+            )
+        )
+        return
+    pixels = maps.permute(0, 2, 3, 1).flatten(0, 2)  # (B * H * W, C)
+    for part in split(rois, maps.shape, how):
+        index, weight = part.weights(maps.shape[2:])
+        pooled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
+        pooled = pooled.view(len(part.chosen), *output.shape[2:], -1).permute(0, 3, 1, 2)
+        output[part.chosen] = pooled.to(output)
 
 
 def roi_align_backward(
@@ -63,81 +83,128 @@ def roi_align_backward(
     **options: int,
 ) -> None:
     """Write the gradient of the feature maps into ``grad_input``; see :func:`roi_align_forward`."""
-    maps = torch.zeros_like(in_float32(grad_input)).requires_grad_()  # any: it is linear
-    with torch.enable_grad():
-        pooled = align(maps, rois, Options(**options))
-    grad_input.copy_(torch.autograd.grad(pooled, maps, grad_output.to(pooled.dtype))[0])
+    how = average(options)
+    grad, rois = in_float32(grad_output), rois.to(in_float32(grad_output).dtype)
+    shape = grad_input.shape
+    if has_torchvision(grad) and grad.device.type != 'cpu':
+        scale, size = how.spatial_scale, (how.aligned_height, how.aligned_width)
+        grad_input.copy_(
+            torch.ops.torchvision._roi_align_backward(
+                grad, rois, scale, *size, *shape, how.sampling_ratio, how.aligned
+            )
+        )
+        return
+    total = grad.new_zeros(shape[0] * shape[2] * shape[3], shape[1])
+    for part in split(rois, shape, how):
+        bins = grad[part.chosen].permute(0, 2, 3, 1).flatten(0, 2)
+        total += sum_transposed(*part.weights(shape[2:]), bins, len(total))
+    grad_input.copy_(total.view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2))
 
 
-def align(maps: Tensor, rois: Tensor, how: Options) -> Tensor:
+def average(options: dict[str, int]) -> Options:
+    how = Options(**options)
     if how.pool_mode != 1:
         raise NotImplementedError(
             "mmcv operator 'roi_align' with pool_mode='max' is not implemented by mmeffvit: "
             'install a compiled mmcv'
         )
-    rois = rois.to(maps.dtype)
-    if has_torchvision(maps):
-        from torchvision.ops import roi_align
-
-        size = (how.aligned_height, how.aligned_width)
-        return roi_align(maps, rois, size, how.spatial_scale, how.sampling_ratio, how.aligned)
-    # none at first, but with a gradient
-    pooled = [maps[:0, :, :1, :1].expand(-1, -1, how.aligned_height, how.aligned_width)]
-    chosen = [torch.zeros(0, dtype=torch.long, device=maps.device)]
-    for image, index, (x, y) in split(rois, maps.shape, how):
-        chosen.append(index)
-        pooled.append(average(maps[image], x, y))
-    order = torch.cat(chosen).argsort()
-    return torch.cat(pooled)[order]
+    return how
 
 
-def split(
-    rois: Tensor, shape: torch.Size, how: Options
-) -> Iterator[tuple[int, Tensor, list[Tensor]]]:
-    """Yield regions of one image with equal numbers of samples, at most ``MAX_SAMPLES`` at a time.
+class Part(NamedTuple):
+    """Weights per axis, vertical first, of n regions of about the same size.
 
-    Yields:
-        The image, the indices of n regions, and the horizontal and the vertical positions of their
-        samples, each (n, bins, samples per bin).
+    Args:
+        chosen: Their indices.
+        images: Their images.
+        pixels: Per axis, the pixels left and right of every sample, (n, bins, 2 * samples).
+        shares: Their weights.
     """
-    bins = (how.aligned_width, how.aligned_height)
+
+    chosen: Tensor
+    images: Tensor
+    pixels: tuple[Tensor, Tensor]
+    shares: tuple[Tensor, Tensor]
+
+    def weights(self, num_pixels: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """Return the indices and the weights of pixels in each bin, twice (n * bins, K)."""
+        (y, x), (share_y, share_x) = self.pixels, self.shares
+        y = y + self.images[:, None, None] * num_pixels[0]
+        index = y[:, :, None, :, None] * num_pixels[1] + x[:, None, :, None, :]
+        weight = share_y[:, :, None, :, None] * share_x[:, None, :, None, :]
+        return index.flatten(3).flatten(0, 2), weight.flatten(3).flatten(0, 2)
+
+
+def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
+    """Yield regions with their weights, at most ``MAX_WEIGHTS`` at a time."""
+    size = (how.aligned_height, how.aligned_width)
     edges = rois[:, 1:] * how.spatial_scale - (0.5 if how.aligned else 0)
-    start, length = edges[:, :2], edges[:, 2:] - edges[:, :2]
+    start, length = edges[:, [1, 0]], edges[:, [3, 2]] - edges[:, [1, 0]]  # vertical first
     if not how.aligned:
         length = length.clamp(min=1)
-    step = length / length.new_tensor(bins)
+    step = length / length.new_tensor(size)
     samples = torch.full_like(step, how.sampling_ratio) if how.sampling_ratio > 0 else step.ceil()
-    kinds, kind = torch.cat([rois[:, :1], samples], dim=1).unique(dim=0, return_inverse=True)
-    for number, (image, *counts) in enumerate(kinds.long().tolist()):
-        size = shape[1] * bins[0] * bins[1] * max(counts[0] * counts[1], 1)
-        for index in (kind == number).nonzero().squeeze(1).split(max(MAX_SAMPLES // size, 1)):
-            axes = [
-                start[index, axis, None, None]
-                + step[index, axis, None, None]
-                * (ranged(bins[axis], start)[:, None] + (ranged(count, start) + 0.5) / count)
-                for axis, count in enumerate(max(count, 0) for count in counts)
-            ]
-            yield image, index, axes
+    order = samples.amax(dim=1).argsort(descending=True)
+    most = samples.amax(dim=1)[order].clamp(min=1).long().tolist()
+    at = 0
+    while at < len(most):
+        batch = max(1, MAX_WEIGHTS // (size[0] * size[1] * (2 * most[at]) ** 2))
+        chosen = order[at : at + batch]
+        axes = [
+            axis_weights(
+                *(values[chosen, axis] for values in (start, step, samples)),
+                size[axis],
+                most[at],
+                shape[2 + axis],
+            )
+            for axis in range(2)
+        ]
+        yield Part(chosen, rois[chosen, 0].long(), *zip(*axes, strict=True))
+        at += batch
 
 
-def ranged(count: int, like: Tensor) -> Tensor:
-    return torch.arange(count, dtype=like.dtype, device=like.device)
+def axis_weights(
+    start: Tensor, step: Tensor, samples: Tensor, num_bins: int, most: int, num_pixels: int
+) -> tuple[Tensor, Tensor]:
+    """Return the pixels left and right of every sample along an axis, and their weights.
 
+    Args:
+        start: First edge of each region, in feature pixels.
+        step: Size of its bins.
+        samples: Samples per bin, at most ``most``.
+        num_bins: Bins per region.
+        most: Samples that are computed; those above ``samples`` have no weight.
+        num_pixels: Size of the feature map.
 
-def average(level: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Means of bilinear samples: (C, H, W), (n, w, s), (n, h, t) -> (n, C, h, w).
-
-    A sample between the border and one pixel outside has the value of the border; further outside
-    it is zero.
+    Shape:
+        (n,), (n,), (n,) -> (n, num_bins, 2 * most), (n, num_bins, 2 * most)
     """
-    height, width = level.shape[1:]
-    shape = (len(x), y.shape[1], y.shape[2], x.shape[1], x.shape[2])
-    if 0 in shape:  # regions without an area have no samples
-        return level.new_zeros(len(x), len(level), y.shape[1], x.shape[1])
-    x = x[:, None, None].expand(shape).flatten(3).flatten(0, 2)
-    y = y[:, :, :, None, None].expand(shape).flatten(3).flatten(0, 2)
-    inside = (x >= -1) & (x <= width) & (y >= -1) & (y <= height)
-    grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], dim=-1)
-    options = dict(padding_mode='border', align_corners=False)
-    sampled = F.grid_sample(level[None], grid[None], **options)[0] * inside
-    return sampled.view(-1, *shape).mean(dim=(3, 5)).transpose(0, 1)
+    start, step, samples = (values[:, None, None] for values in (start, step, samples))
+    bins = torch.arange(num_bins, device=start.device)[:, None]
+    number = torch.arange(most, device=start.device)
+    count = samples.clamp(min=1)
+    position = start + bins * step + (number + 0.5) * step / count
+    share = ((number < samples) & (position >= -1) & (position <= num_pixels)) / count
+    position = position.clamp(0, num_pixels - 1)
+    left = position.floor()
+    to_right = position - left
+    left = left.long()
+    right = (left + 1).clamp(max=num_pixels - 1)
+    return torch.cat([left, right], dim=2), torch.cat([(1 - to_right) * share, to_right * share], 2)
+
+
+def sum_transposed(index: Tensor, weight: Tensor, rows: Tensor, num_rows: int) -> Tensor:
+    """Multiply ``rows`` by the transpose of the sparse matrix that ``embedding_bag`` applies.
+
+    Shape:
+        (R, K), (R, K), (R, C) -> (num_rows, C)
+    """
+    columns, order = index.flatten().sort()
+    begin = torch.searchsorted(columns, torch.arange(num_rows, device=index.device))
+    return F.embedding_bag(
+        order // index.shape[1],
+        rows,
+        begin,
+        per_sample_weights=weight.flatten()[order],
+        mode='sum',
+    )

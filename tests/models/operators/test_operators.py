@@ -204,8 +204,8 @@ def test_maps_in_channels_last_give_the_same(implementation):
 
 def test_regions_are_split_to_bound_memory(implementation, monkeypatch):
     maps, results = wave(2, 3, 6, 8), []
-    for limit in (roi_align.MAX_SAMPLES, 200, 1):
-        monkeypatch.setattr(roi_align, 'MAX_SAMPLES', limit)
+    for limit in (roi_align.MAX_WEIGHTS, 200, 1):
+        monkeypatch.setattr(roi_align, 'MAX_WEIGHTS', limit)
         leaf = maps.clone().requires_grad_()
         pooled = align(leaf, regions())
         pooled.backward(wave(*pooled.shape))

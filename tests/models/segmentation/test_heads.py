@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from mmengine.registry import init_default_scope
 from mmengine.structures import PixelData
 
