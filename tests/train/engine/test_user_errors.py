@@ -58,7 +58,7 @@ OPTIONS: dict[str, str] = {
     'model.backbone.type=Nothing': 'Nothing', 'model.backbone.arch=nothing': "arch is 'nothing'",
     'model.backbone.nothing=3': "'nothing'",
     'model.backbone.out_indices=[0,9]': 'out_indices is (0, 9)',
-    'model.backbone.drop_path_rate=2': 'drop_prob is 1.33',
+    'model.backbone.drop_path_rate=2': 'drop_prob is 1.4',
     'model.backbone.frozen_stages=99': 'frozen_stages is 99',
     'model.data_preprocessor.std=0': 'std is 0',
     'model.data_preprocessor.std=[1,0,1]': 'std is [1, 0, 1]',
