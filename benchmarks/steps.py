@@ -1,4 +1,4 @@
-"""Training steps of whole models on a CPU: memory layouts, bfloat16, and where the time goes."""
+"""Training steps of full models on a CPU: memory layouts, bfloat16, and where the time goes."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ from mmeffvit.train.checks.sample import own_batches
 from .part import Cases, Rows, Settings, measured, milliseconds, table
 from .store import Row, rounded
 
-TITLE = 'Training steps of whole models'
+TITLE = 'Training steps of full models'
 SIDES = {  # in pixels
     'rtmdet_swiftformer_xs': 320,
     'maskrcnn_swiftformer_xs': 320,

@@ -87,7 +87,9 @@ def measure(wanted: Sequence[Entry], rows: Rows, work: Path, jobs: int) -> int:
     def one(entry: Entry) -> bool:
         with lock:
             run = entry.run(rows, work)
-            print(f'{entry.key}: {run.epochs} epochs on {run.yaml}', file=sys.stderr, flush=True)
+            data = run.yaml  # shared by all contenders, and written by the first
+        start = f'{entry.key}: {run.epochs} epochs on {data} in {run.folder}'
+        print(start, file=sys.stderr, flush=True)
         try:
             row = trained(entry.contender, run)
         except Exception as error:  # the other rows are still worth measuring

@@ -41,7 +41,7 @@ def draw_formats() -> None:
 
 
 def draw_steps() -> None:
-    """Training steps of whole models by memory layout and precision."""
+    """Training steps of full models by memory layout and precision."""
     rows = seconds('steps')
     variants = next(iter(rows.values()))['seconds']
     times = {
@@ -58,7 +58,7 @@ def draw(
     """One line of dots per model, one color per runtime."""
     figure = Figure(figsize=(11, 1.5 + 0.27 * len(names)), layout='constrained')
     axes = figure.subplots()
-    for marker, (runtime, samples) in zip('os^vD*X', times.items(), strict=False):
+    for marker, (runtime, samples) in zip('os^vD*X'[: len(times)], times.items(), strict=True):
         found = {
             place: 1e3 * statistics.median(samples[name])
             for place, name in enumerate(names)

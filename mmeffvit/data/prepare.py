@@ -168,6 +168,11 @@ def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
 def check_trainable(data: DataSet) -> None:
     """Reject data that would teach nothing, or whose metrics would measure nothing."""
     if data.has_label_maps and any(data.splits.values()):
+        if data.pixels and not any(data.pixels[label] for label in range(len(data.classes))):
+            raise UserError(
+                f'{data.root}: every pixel of the label maps is ignored: there is nothing to train '
+                'on; the ignored value is 255, or the class `void`'
+            )
         return
     crowds = [item.is_crowd for item in data.objects()]
     if crowds and all(crowds):

@@ -102,6 +102,14 @@ def test_label_maps_of_every_kind_give_the_same_classes(kind, table, tmp_path):
         assert data.classes == ['background', 'class 1', 'class 2', 'class 3', 'class 4']
 
 
+def test_label_maps_without_a_class_are_refused(tmp_path):
+    root = write_maps(tmp_path / 'data', table='classes.txt')
+    for path in (root / 'masks').iterdir():
+        cv2.imwrite(str(path), np.full((64, 64), 255, np.uint8))
+    with pytest.raises(UserError, match='every pixel of the label maps is ignored'):
+        prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True))
+
+
 def test_a_label_mapping_says_which_values_are_classes_and_which_are_void(tmp_path):
     root = write_maps(tmp_path / 'data')
     rows = ['masks_dir: masks', 'names: [first, second]', 'train: images', 'label_mapping:']
@@ -117,6 +125,9 @@ def test_a_label_mapping_says_which_values_are_classes_and_which_are_void(tmp_pa
         assert (labels == np.array([255, 1, 0, 255, 255], np.uint8)[true]).all()
         found |= set(true.ravel())
     assert {0, 1, 2} < found
+    (root / 'data.yaml').write_text('\n'.join([*rows[:4], '  null: 0']))
+    with pytest.raises(UserError, match=r'data.yaml is not a table of classes \(.*None'):
+        prepare(root, tmp_path / 'none', PrepareOptions(for_segmentor=True))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_detector_of_cvnets_finds_what_its_own_network_finds(name, folder, log
     assert '12 of them reordered, 0 ignored, 0 missing' in log.text
 
 
-# its own size, a smaller one and those of photographs
+# its own size, a smaller one and those of camera images
 SIZES = [((160, 128), 128), ((80, 64), 128), ((500, 333), 256), ((375, 500), 256)]
 
 

@@ -92,7 +92,7 @@ def rows_of_yaml(path: Path) -> Iterator[tuple[str, int]]:
         raise ValueError('label_mapping is not a mapping of values to classes')
     for value, number in sorted(numbers.items(), key=lambda item: str(item[1]).zfill(3)):
         is_class = str(number).isdecimal() and int(number) < len(names)
-        yield names[int(number)] if is_class else VOID[0], int(value)
+        yield names[int(number)] if is_class else VOID[0], int(str(value))
 
 
 def row_of_csv(row: dict[str, str]) -> Iterator[tuple[str, int | tuple[int, ...]]]:

@@ -43,7 +43,7 @@ def lite(tmp_path) -> Path:
     return tmp_path
 
 
-SCRIPTS = {  # with what they print; the last asks the host's compiler, whose absence is reported
+SCRIPTS = {  # with what they print; the last asks the system's compiler, whose absence is reported
     'mmdet alone gets no models of ours': (
         f'import mmdet.models{CALL}import sys; print("mmeffvit" in sys.modules)\nimport mmeffvit',
         ['[1]', 'False'],
