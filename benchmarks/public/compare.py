@@ -87,8 +87,7 @@ def measure(wanted: Sequence[Entry], rows: Rows, work: Path, jobs: int) -> int:
     def one(entry: Entry) -> bool:
         with lock:
             run = entry.run(rows, work)
-            data = run.yaml  # shared by all contenders, and written by the first
-        start = f'{entry.key}: {run.epochs} epochs on {data} in {run.folder}'
+        start = f'{entry.key}: {run.epochs} epochs on {run.data} in {run.folder}'
         print(start, file=sys.stderr, flush=True)
         try:
             row = trained(entry.contender, run)

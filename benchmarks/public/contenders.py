@@ -56,8 +56,8 @@ class Run:
 
     @property
     def yaml(self) -> Path:
-        """``data.yaml`` of the dataset in the layout of YOLO, beside the runs on it."""
-        written = self.folder.parent / 'yolo' / 'data.yaml'
+        """``data.yaml`` of the dataset in YOLO's layout; the run's own, since peers cache there."""
+        written = self.folder / 'yolo' / 'data.yaml'
         return written if written.is_file() else write_for_yolo(self.found, written.parent)
 
 
