@@ -144,6 +144,8 @@ def detect(path: Path, format: str | None = None) -> Found:
     path = path.resolve() if '..' in path.parts else path.absolute()
     if not path.exists():
         raise UserError(f'{str(path)!r} does not exist')
+    if path.is_file() and yolo.names_label_maps(path):
+        path = path.parent
     tree = Tree(path)
     found: list[Found] = []
     for name in [format] if format else FORMATS:

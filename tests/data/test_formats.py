@@ -10,6 +10,7 @@ from mmcv.transforms import LoadImageFromFile
 from mmdet.utils import register_all_modules
 from mmengine.registry import DATASETS
 
+from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
@@ -117,6 +118,7 @@ def test_a_label_mapping_says_which_values_are_classes_and_which_are_void(tmp_pa
     (root / 'data.yaml').write_text('\n'.join(rows))
     data, _ = prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True))
     assert data.classes == ['first', 'second']
+    assert detect(root / 'data.yaml').task is detect(root).task is Task.LABEL_MAPS
     found = set()
     for name, label_map in read_index(tmp_path / 'index', 'train'):
         labels, true = read_labels(tmp_path / 'index' / label_map), np.zeros((64, 64), np.uint8)

@@ -83,9 +83,9 @@ def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]
 
 def rows_of_yaml(path: Path) -> Iterator[tuple[str, int]]:
     """The classes of Ultralytics' semantic datasets, by value; none for other YAML files."""
-    content = yolo.load(path) or {}
-    if not yolo.is_semantic(content):
+    if not yolo.names_label_maps(path):
         return
+    content = yolo.load(path)
     names = yolo.read_names(content, path)
     numbers = content.get('label_mapping') or {number: number for number in range(len(names))}
     if not isinstance(numbers, dict):

@@ -42,7 +42,7 @@ def find(tree: Tree) -> Match | None:
     paths = paths or tree.sample(*SUFFIXES)  # in the folder of an archive
     named = [path for path in paths if path.name == 'data.yaml']
     named = named or [path for path in paths if 'names' in (load(path) or {})]
-    found = [path for path in named if not is_semantic(load(path) or {})]
+    found = [path for path in named if not names_label_maps(path)]
     if len(found) > 1:
         raise UserError(f'{tree.root} has several datasets: name one of {listed(found)}')
     return Match(found[0], f'{found[0].name} with the names of classes') if found else None
@@ -60,9 +60,9 @@ def load(path: Path) -> Any:
     return content if isinstance(content, dict) else None
 
 
-def is_semantic(content: dict) -> bool:
-    """Whether the dataset has label maps instead of labels, for Ultralytics' semantic models."""
-    return 'masks_dir' in content and 'names' in content
+def names_label_maps(path: Path) -> bool:
+    """Whether a file is data.yaml of label maps, for Ultralytics' semantic models."""
+    return path.suffix.lower() in SUFFIXES and {'masks_dir', 'names'} <= (load(path) or {}).keys()
 
 
 def is_plain(text: str) -> bool:

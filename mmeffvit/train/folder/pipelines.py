@@ -11,7 +11,8 @@ from .recipe import Recipe
 
 SIZES = ('scale', 'scales', 'img_scale', 'crop_size', 'size')  # arguments of transforms in pixels
 MOSAICS = ('Mosaic', 'CachedMosaic')
-MILD = (0.9, 1.1)  # range of resizing from scratch, relative to the image size
+# ranges of resizing from scratch, relative to the image size: detectors, segmentors
+MILD, MEDIUM = (0.9, 1.1), (0.75, 1.5)
 
 
 def pipelines(
@@ -27,9 +28,15 @@ def pipelines(
     """
     factor = recipe.image_size / base.image_size
     train = scaled(first_pipeline(base, recipe), factor)
-    for kind, key in (('RandomCrop', 'crop_size'), ('Pad', 'size')) if recipe.crop else ():
-        for step in settings_of(train, kind):
-            step[key] = recipe.crop
+    is_single = bool(base.last_pipeline) and not recipe.has_mosaic
+    if recipe.crop and (base.is_segmentor or is_single):
+        # mmseg has heights first, mmdet widths
+        shape = recipe.crop if base.is_segmentor else recipe.crop[::-1]
+        for kind, key in (('RandomCrop', 'crop_size'), ('Pad', 'size')):
+            for step in settings_of(train, kind):
+                step[key] = shape
+        for step in settings_of(train, 'RandomResize'):
+            step['ratio_range'] = MEDIUM if base.is_segmentor else MILD
     last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
     for pipeline in filter(None, (train, last)) if sample else ():
         place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
@@ -55,10 +62,7 @@ def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
     """The first training pipeline: the base's, or an easier one for training from scratch."""
     if recipe.has_mosaic or not base.last_pipeline:
         return base.train_pipeline
-    pipeline = base.last_pipeline
-    for resize in settings_of(pipeline, 'RandomResize'):
-        resize['ratio_range'] = MILD
-    return pipeline
+    return base.last_pipeline
 
 
 def scaled(pipeline: Any, factor: float, key: str = '') -> Any:

@@ -15,7 +15,8 @@ from mmeffvit.utils.text import counted
 
 from .base import Base
 
-DIVISOR = 64  # pixels: two cells at the coarsest usual stride
+STRIDE = 32  # pixels: the coarsest usual stride
+DIVISOR = 2 * STRIDE
 MIN_SIZE, MAX_SIZE = 64, 8192
 BATCH = {'cpu': 8, 'accelerator': 16}  # a CPU is no faster with more
 SMALL = 256  # pixels; an accelerator gets half as many larger images
@@ -29,6 +30,7 @@ MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of th
 # from random weights; docs/data.md has what was tried
 SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
 SCRATCH_RATE, SCRATCH_STEPS = 1e-3, 2000  # of a segmentor
+SCRATCH_CROP, LEAST_CROP = 0.5, 256  # of a segmentor: share of an image's area; pixels of a side
 MAX_WEIGHT = 10.0  # of a class of a segmentor
 FEWEST_STEPS = 4  # per epoch, with the default batch size
 SPELLED = {  # options whose names differ from those of their fields
@@ -80,9 +82,9 @@ class Overrides:
     def check(self) -> None:
         """Reject numbers out of range."""
         size = self.image_size
-        if size is not None and (not MIN_SIZE <= size <= MAX_SIZE or size % 32):
+        if size is not None and (not MIN_SIZE <= size <= MAX_SIZE or size % STRIDE):
             raise UserError(
-                f'--image-size is {size}; give a multiple of 32 from {MIN_SIZE} to {MAX_SIZE}'
+                f'--image-size is {size}; give a multiple of {STRIDE} from {MIN_SIZE} to {MAX_SIZE}'
             )
         lowest_of = dict(batch=1, processes=1, epochs=1, patience=0, accumulate=1)
         for name, lowest in lowest_of.items():
@@ -99,8 +101,8 @@ class Recipe:
 
     Args:
         image_size: Side of the images in pixels.
-        crop: Height and width in pixels that a segmentor is trained on, up to those of the images;
-            None for squares of ``image_size``.
+        crop: Height and width in pixels of training images from scratch: half of the area of a
+            segmentor's, the shape that a detector's fit in; None for squares of ``image_size``.
         batch: Batch size of each process.
         processes: Processes that train together.
         iterations: Steps in an epoch; incomplete batches are left out.
@@ -146,11 +148,15 @@ def make_recipe(
     longer = median(max(picture.size) for picture in pictures)
     usual = min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR))
     size = overrides.image_size or max(MIN_SIZE, usual)
-    crop = None
-    if base.is_segmentor and from_scratch and not overrides.image_size:
-        crop = own_size(pictures, base.image_size)
-        size = min(crop)
     largest = SCRATCH_BATCH if from_scratch else BATCH['cpu']
+    crop = None
+    if from_scratch and not base.is_segmentor:
+        crop = fit_shape(pictures, size)
+    elif from_scratch and not overrides.image_size:
+        own = own_size(pictures, base.image_size)
+        crop, size = (fit_crop(own[0]), fit_crop(own[1])), min(own)
+        if crop != own:
+            largest = round(largest / SCRATCH_CROP)
     batch = overrides.batch or default_batch(size, count, overrides.processes, largest)
     if overrides.steps:
         batch = min(batch, count)
@@ -185,11 +191,27 @@ def make_recipe(
     )
 
 
+def fit_shape(pictures: Sequence[Picture], size: int) -> tuple[int, int]:
+    """The smallest height and width for all images, resized to a longer side of ``size`` pixels."""
+    sides = zip(
+        *((size * side / max(picture.size) for side in picture.size) for picture in pictures),
+        strict=True,
+    )
+    height, width = (STRIDE * math.ceil(round(max(side)) / STRIDE) for side in sides)
+    return height, width
+
+
 def own_size(pictures: Sequence[Picture], largest: int) -> tuple[int, int]:
     """Height and width of the typical image, up to ``largest`` each: none is enlarged."""
     sides = zip(*(picture.size for picture in pictures), strict=True)
     height, width = (max(MIN_SIZE, min(largest, round(median(side)))) for side in sides)
     return height, width
+
+
+def fit_crop(side: int) -> int:
+    """A side of the crops of images with this side: smaller crops are more steps for their cost."""
+    smaller = STRIDE * round(side * math.sqrt(SCRATCH_CROP) / STRIDE)
+    return min(side, max(LEAST_CROP, smaller))
 
 
 def class_weights(pixels: Sequence[int]) -> list[float]:

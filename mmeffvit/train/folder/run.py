@@ -17,7 +17,7 @@ from mmeffvit.utils.files import check_output, locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
 
-from .base import Base, find_start, known_weights
+from .base import NONE, Base, find_start, known_weights
 from .fit_batch import largest_batch
 from .options import FinetuneOptions
 from .recipe import (
@@ -33,6 +33,7 @@ from .resume import record, resumed
 from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
+SCRATCH_SEGMENTOR = 'segformer_shvit_s1_lightpan_ade20k'  # docs/data.md has what was tried
 NO_EXPORT = 'none'
 
 # tests and exports what was trained, from the config, the options and pretrained weights to suggest
@@ -105,11 +106,12 @@ def default_model(path: Path, options: FinetuneOptions) -> str:
     reading = options.reading
     if options.reader is not None:
         return DETECTOR
+    segmentor = SCRATCH_SEGMENTOR if options.weights == NONE else SEGMENTOR
     if reading.images is not None:
-        return SEGMENTOR
+        return segmentor
     found = reading.found or detect(path, reading.format)
     options.reading = replace(reading, found=found)
-    return SEGMENTOR if found.task is Task.LABEL_MAPS else DETECTOR
+    return segmentor if found.task is Task.LABEL_MAPS else DETECTOR
 
 
 def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) -> None:

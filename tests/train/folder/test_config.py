@@ -119,7 +119,7 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
     ('name', 'scales'),
     [
         ('rtmdet_swiftformer_xs', [(704, 704)]),  # from scratch, without mosaic
-        ('segformer_shvit_s1_ade20k', [(4096, 1024)]),
+        ('segformer_shvit_s1_ade20k', [(3072, 768)]),
         ('ssdlite_mobilevitv2_050', []),  # crops first
         ('pspnet_mobilevitv2_050_voc12', []),  # draws a size between two
     ],
@@ -201,6 +201,12 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
     assert not list(settings_of(scratch.train_pipeline, 'CachedMosaic'))
     (resize,) = settings_of(scratch.train_pipeline, 'RandomResize')
     assert resize['ratio_range'] == (0.9, 1.1)
+    wide = write(tmp_path, name, Overrides(image_size=320), size=(480, 640))
+    for kind, key in (('RandomCrop', 'crop_size'), ('Pad', 'size')):
+        (step,) = settings_of(wide.train_pipeline, kind)
+        assert step[key] == (320, 256)  # width first, in multiples of 32
+    (pad,) = settings_of(wide.test_pipeline, 'Pad')
+    assert pad['size'] == (320, 320)
     assert 'PipelineSwitchHook' not in {hook['type'] for hook in scratch.custom_hooks}
     assert scratch.rate == base.optimizer['lr']
     long = write(tmp_path, name, Overrides(batch=8, epochs=1000))
@@ -219,10 +225,10 @@ def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_s
     config = write(tmp_path, name, Overrides(), size=(360, 480), count=367)
     (crop,) = settings_of(config.train_dataloader, 'RandomCrop')
     (resize,) = settings_of(config.val_dataloader, 'Resize')
-    assert crop['crop_size'] == config.model.data_preprocessor.size == (360, 480)
+    assert crop['crop_size'] == config.model.data_preprocessor.size == (256, 352)  # half the area
     assert min(resize['scale']) == 360
     assert config.rate == 1e-3
-    assert config.train_dataloader.batch_size * config.get('processes', 1) == 4
+    assert config.train_dataloader.batch_size * config.get('processes', 1) == 8
     assert 2000 <= config.epochs * config.iterations < 2100
     assert config.custom_hooks[0].momentum == 0.01  # of EMA weights, from the steps
     weights = config.model.decode_head.sampler.weights  # inverse to the roots of 9, 4 and 1
@@ -236,7 +242,9 @@ def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_s
     balanced = write(tmp_path, name, Overrides(balance=True), pretrained)
     assert balanced.model.decode_head.sampler.weights == weights
     large = write(tmp_path, name, Overrides(), size=(2048, 1024))
-    assert large.model.data_preprocessor.size == (512, 512)
+    assert large.model.data_preprocessor.size == (352, 352)
+    small = write(tmp_path, name, Overrides(), size=(96, 300))
+    assert small.model.data_preprocessor.size == (96, 256)
     tuned = write(tmp_path, name, Overrides(), Start('x', 'x.pth'), size=(360, 480), count=367)
     assert tuned.rate == fit_rate(Base.of(name), 8) < 6e-5
     assert tuned.model.data_preprocessor.size == (512, 512)
