@@ -309,7 +309,7 @@ def make_environment(folder: Path) -> None:
 
 APACHE, AGPL = 'Apache-2.0', 'AGPL-3.0'
 CONTENDERS: tuple[Contender, ...] = (
-    Ours('ours', 'detection', APACHE, '', 0.6),
+    Ours('ours', 'detection', APACHE, '', 0.5),
     Ours('ours-gflite', 'detection', APACHE, 'gflite_shvit_s1', 0.4),
     Ultralytics('yolo11n', 'detection', AGPL, 'yolo11n.yaml', 0.48),
     Ultralytics('yolo26n', 'detection', AGPL, 'yolo26n.yaml', 0.43),
@@ -317,7 +317,7 @@ CONTENDERS: tuple[Contender, ...] = (
         'rtmdet-tiny', 'detection', APACHE, 'mmdet::rtmdet/rtmdet_tiny_8xb32-300e_coco.py', 0.7
     ),
     OpenMMLab('yolox-nano', 'detection', APACHE, 'mmdet::yolox/yolox_nano_8xb8-300e_coco.py', 0.4),
-    Ours('ours', 'segmentation', APACHE, '', 2.5),
+    Ours('ours', 'segmentation', APACHE, '', 0.55),
     Ultralytics('yolo26n-sem', 'segmentation', AGPL, 'yolo26n-sem.yaml', 2.75),
     OpenMMLab(
         'fast-scnn',
