@@ -20,8 +20,6 @@ from mmeffvit.models import (
 )
 from mmeffvit.models.mobile_attention.mixers import MIXERS
 from mmeffvit.models.mobilevitv2.ablations import LinformerAttention
-from mmeffvit.models.mobilevitv2.backbone import ATTENTIONS as MOBILE_ATTENTIONS
-from mmeffvit.models.swiftformer.backbone import ATTENTIONS as SWIFT_ATTENTIONS
 from tests.deploy.formats.onnx.test_write import assert_agrees
 from tests.deploy.models import smooth_image
 from tests.models.parity import randomized
@@ -120,24 +118,8 @@ def test_efficientformerv2_takes_any_mixer_in_its_blocks(name):
         assert not torch.equal(backbone(x)[-1], maps[-1])
 
 
-def test_an_attention_for_no_stage_is_an_error():
-    with pytest.raises(ValueError, match="attention is 'hydra', but mobile_stages is empty"):
-        PVTv2MobiAtt(PVT, attention='hydra', mobile_stages=())
-
-
 def test_linformer_is_built_for_the_patches_of_its_stage_at_256_pixels():
     for output_stride, grids in ((32, (16, 8, 4)), (8, (16, 16, 16))):
         backbone = MobileViTv2(MOBILE, attention='linformer', output_stride=output_stride)
         layers = [m for m in backbone.modules() if isinstance(m, LinformerAttention)]
         assert [m.key_projection.shape[1:] for m in layers] == [(side, side) for side in grids]
-
-
-@pytest.mark.parametrize(
-    ('build', 'choices'), [(SwiftFormer, SWIFT_ATTENTIONS), (MobileViTv2, MOBILE_ATTENTIONS)]
-)
-def test_an_unknown_attention_or_argument_is_named_with_the_choices(build, choices):
-    with pytest.raises(ValueError, match="attention is 'hydra'; choose one of") as error:
-        build(attention='hydra')
-    assert all(repr(name) in str(error.value) for name in choices)
-    with pytest.raises(ValueError, match="side is 3: attention='self' takes num_heads"):
-        build(attention=dict(type='self', side=3))

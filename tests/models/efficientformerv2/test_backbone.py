@@ -64,39 +64,6 @@ def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsa
     assert f'{dropped + 9} ignored, 0 missing' in log.text
 
 
-@pytest.mark.parametrize(
-    ('options', 'named'),
-    [
-        (
-            dict(attention='talking'),
-            r"attention is 'talking'; choose one of \('local_global', 'mobile'",
-        ),
-        (dict(downsampling='flow'), "downsampling is 'flow'; choose one of"),
-        (dict(attention=dict(type='mobile', form='x')), "form is 'x'; choose one of"),
-        (
-            dict(attention=dict(type='local_global', form='code')),
-            "form is 'code': attention='local_global' takes no arguments",
-        ),
-        (
-            dict(downsampling=dict(type='mobile', stride=2)),
-            "stride is 2: downsampling='mobile' takes head_channels, ",
-        ),
-        (
-            dict(attention=dict(type='mobile', head_channels=3)),
-            'head_channels is 3; choose a divisor of 256',
-        ),
-        (dict(attention=dict(window=3)), r"attention is \{'window': 3\}; choose one of"),
-        (dict(downsampling=dict(type='mobile', head_channels=256)), 'choose a divisor of 128'),
-        (dict(resolution=0), r'resolution is \(0, 0\)'),
-        (dict(arch=dict(TINY, attended=(3, 0))), 'got EfficientFormerV2Arch'),
-        (dict(arch=dict(TINY, depths=(1, 1, 2))), 'got EfficientFormerV2Arch'),
-    ],
-)
-def test_bad_arguments_are_named_with_their_choices(options, named):
-    with pytest.raises(ValueError, match=named):
-        EfficientFormerV2(**options)
-
-
 @pytest.mark.parametrize('size', [(6, 8), (7, 5)])
 def test_at_half_resolution_upsampling_precedes_the_activation(size):
     mixer = TalkingHeadsAttention(2, (3, 3))

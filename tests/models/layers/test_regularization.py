@@ -26,9 +26,3 @@ def test_drop_path_keeps_the_mean_and_drops_whole_samples():
 def test_drop_path_is_the_identity_in_eval_mode():
     x = torch.randn(4, 2, 3, 3)
     assert DropPath(0.9).eval()(x) is x
-
-
-@pytest.mark.parametrize('prob', [-0.1, 1.0])
-def test_drop_path_names_a_bad_probability(prob):
-    with pytest.raises(ValueError, match=str(prob)):
-        DropPath(prob)

@@ -58,12 +58,3 @@ def test_a_finer_level_has_channels_of_its_own_for_each_new_pixel():
     pixels = level[1](level[0](torch.randn(1, 8, 1, 1)))
     assert pixels.shape == (1, 2, 2, 2)
     assert len(pixels.unique()) == 8
-
-
-def test_wrong_maps_are_rejected():
-    with pytest.raises(ValueError, match='one map or more'):
-        LightPAN(())
-    with pytest.raises(ValueError, match=r'got 2 feature maps; in_channels has 3'):
-        LightPAN(CHANNELS)(maps()[:2])
-    with pytest.raises(ValueError, match='out_channels is 6; with finer it is a multiple of 4'):
-        LightPAN(CHANNELS, 6, finer=True)

@@ -35,10 +35,3 @@ def test_every_parameter_is_initialized_and_used():
     assert neck.lateral[0].bias.abs().max() == neck.upsample[0].bias.abs().max() == 0
     sum(level.sum() for level in neck(maps())).backward()
     assert all(p.grad is not None for p in neck.parameters())
-
-
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match='num_finer -1'):
-        TransposedFPN((8,), num_finer=-1)
-    with pytest.raises(ValueError, match='got 2 feature maps; in_channels has 3'):
-        TransposedFPN((8, 12, 16), 4)(maps()[:2])

@@ -48,11 +48,6 @@ def test_the_form_of_the_paper_is_equations_4_to_6(size):
         torch.testing.assert_close(read.flatten(), alpha)
 
 
-def test_an_unknown_form_is_named():
-    with pytest.raises(ValueError, match="form is 'default'; choose one of"):
-        EfficientAdditiveAttention(12, form='default')
-
-
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
 def test_a_zero_vector_has_a_norm_in_half_precision(dtype):
     out = unit_norm(torch.zeros(1, 4, 2, 2, dtype=dtype), dim=1)
