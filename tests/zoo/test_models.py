@@ -217,6 +217,7 @@ def test_every_backbone_of_the_table_is_built_by_its_name():
         (lambda: mmeffvit.get_model(NAME, out_indices=(1,)), 'give cfg_options with dotted keys'),
         (lambda: mmeffvit.get_model('shvit_s1', cfg_options={}), 'is a backbone and has no config'),
         (lambda: mmeffvit.get_model('shvit_s1', depth=3), "unexpected keyword argument 'depth'"),
+        (lambda: mmeffvit.get_model('hf://m e/gone'), 'is not a hub address'),
         (lambda: mmeffvit.Predictor('ssdlite_mobilevit_100'), 'mean ssdlite_mobilevitv2_100'),
         (lambda: mmeffvit.Predictor('rtmdet_shvit_s1'), 'give a CHECKPOINT; models that have: '),
     ],

@@ -185,15 +185,11 @@ def test_cross_covariance_attention_is_that_of_timm(timm, size):
 def test_transpose_attention_equals_its_equation(heads, softmax_over):
     layer = normal(TransposeAttention(CHANNELS, heads, softmax_over=softmax_over))
     x = torch.randn(2, CHANNELS, 3, 2, dtype=torch.float64)
-    for image, found in zip(x, layer(x), strict=True):
-        parts = project(layer.qkv, image.flatten(1).T).chunk(3, dim=1)
-        mixed = []
-        for q, k, v in zip(*(m.chunk(heads, dim=1) for m in parts), strict=True):
-            scores = (torch.einsum('nd,ne->de', q, k) / math.sqrt(q.shape[1])).exp()
-            scores = scores / scores.sum(1 if softmax_over == 'keys' else 0, keepdim=True)
-            mixed.append(torch.einsum('nd,de->ne', v, scores))
-        expected = project(layer.out, torch.cat(mixed, dim=1)).T.unflatten(1, (3, 2))
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    q, k, v = (m.unflatten(1, (heads, -1)).flatten(3) for m in layer.qkv(x).chunk(3, dim=1))
+    scores = q @ k.mT / math.sqrt(q.shape[2])  # of channels of queries and of keys: (B, M, D, D)
+    scores = scores.softmax(3 if softmax_over == 'keys' else 2)
+    expected = layer.out((scores.mT @ v).reshape(x.shape))
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
 
 
 @torch.no_grad()
