@@ -105,12 +105,6 @@ def test_the_batch_that_fits_is_found_on_the_gpu(tiny_config, shapes, tmp_path, 
     assert largest_batch(config, 4, 1, amp=True) == 4
 
 
-def needs_cuda_in_onnxruntime() -> None:
-    pytest.importorskip('onnxruntime')
-    if not has_cuda():
-        pytest.skip(f'onnxruntime is built without CUDA: {INSTALL}')
-
-
 @pytest.mark.parametrize('device', ['cpu', 'cuda'])
 @pytest.mark.parametrize('name', models.OPTIONS)
 def test_an_exported_file_gives_the_results_of_the_model_on_the_gpu(
@@ -118,8 +112,8 @@ def test_an_exported_file_gives_the_results_of_the_model_on_the_gpu(
 ):
     monkeypatch.setattr(torch.backends.cudnn, 'allow_tf32', False)
     pytest.importorskip('onnxruntime')
-    if device == 'cuda':
-        needs_cuda_in_onnxruntime()
+    if device == 'cuda' and not has_cuda():
+        pytest.skip(f'onnxruntime is built without CUDA: {INSTALL}')
     model, size = models.tiny(name), (96, 128)
     path = export_graph(make_graph(model), tmp_path / 'model.onnx', ExportOptions(size, 2))
     sample = SegDataSample() if hasattr(model, 'decode_head') else DetDataSample()

@@ -9,8 +9,6 @@ import torch
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints import Checkpoint, CheckpointError, fit
 from mmeffvit.train.checks.run import load_checked
-from mmeffvit.train.engine.options import RunOptions
-from mmeffvit.train.engine.train import train
 from mmeffvit.zoo.identify import naming
 from tests.configs.models import build_empty
 from tests.conftest import ROOT, run_command_here
@@ -108,42 +106,12 @@ def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
         done = run_command_here(tool, wide, ssd, *arguments)
         assert done.returncode == 2
         assert f'{ssd} is {NARROW} in the cvnets layout and does not fit' in done.stdout
+    done = run_command_here('train', wide, '--no-check', *data, f'load_from={ssd}')
+    assert done.returncode == 2
+    assert f'{ssd} is {NARROW} in the cvnets layout and does not fit' in done.stdout
     done = run_command_here('train', config, '--resume', ssd, *data)
     assert done.returncode == 2
     assert 'is a released model, not a checkpoint of a run' in done.stdout
-
-
-def test_training_starts_from_a_released_file_with_other_classes(ssd, shapes, tmp_path):
-    from mmeffvit.data.shapes import CLASSES
-
-    options = {
-        'data_root': str(shapes), 'load_from': str(ssd),
-        'model.bbox_head.num_classes': len(CLASSES), 'optim_wrapper.optimizer.lr': 0.0,
-        'train_cfg.max_epochs': 1, 'train_cfg.val_interval': 9,
-        'train_dataloader.dataset.metainfo': dict(classes=CLASSES),
-        'val_dataloader.dataset.metainfo': dict(classes=CLASSES),
-        'train_dataloader.dataset.indices': 2, 'train_dataloader.batch_size': 2,
-        'train_dataloader.num_workers': 0, 'train_dataloader.persistent_workers': False,
-        'val_dataloader.num_workers': 0, 'val_dataloader.persistent_workers': False,
-    }  # fmt: skip
-    config = str(ROOT / f'configs/{NARROW}.py')
-    run = RunOptions(work_dir=str(tmp_path / 'run'), cfg_options=options)
-    runner = train(config, run, check=False)
-    (log,) = (tmp_path / 'run').glob('*/*.log')
-    fresh = '340 tensors loaded, 0 ignored, 0 missing, 12 randomly initialized for other classes'
-    assert fresh in log.read_text()
-    source = torch.load(ssd, weights_only=True)
-    model = runner.model
-    assert torch.equal(
-        model.neck.pooled[1].weight, source['extra_layers.os_-1.1.block.conv.weight']
-    )
-    assert torch.equal(model.backbone.stem.conv.weight, source['encoder.conv_1.block.conv.weight'])
-    (ema,) = (hook for hook in runner.hooks if type(hook).__name__ == 'EMAHook')
-    averaged = ema.ema_model.module.neck.pooled[1].weight
-    assert torch.equal(averaged, source['extra_layers.os_-1.1.block.conv.weight'])
-    wide = run.cfg_options | {'load_from': str(ssd)}
-    with pytest.raises(UserError, match=f'is {NARROW} in the cvnets layout and does not fit'):
-        train(config.replace('050', '075'), RunOptions(str(tmp_path / 'wide'), wide), check=False)
 
 
 def test_functions_of_mmdet_and_mmseg_load_a_released_file(ssd):

@@ -1,17 +1,17 @@
-"""SSDLite: its levels, anchors, losses and predictions, against their definitions."""
+"""SSDLite: its anchors and predictions, against cvnets' definitions.
 
-import itertools
+Its losses are mmdet's, with the settings that tests/configs/test_recipes.py compares.
+"""
+
 from functools import partial
 from itertools import pairwise
 
 import pytest
 import torch
-import torch.nn.functional as F
 from mmdet.registry import MODELS
 from mmengine.config import ConfigDict
 from mmengine.registry import init_default_scope
-from mmengine.structures import InstanceData
-from torchvision.ops import box_convert, box_iou
+from torchvision.ops import box_convert
 
 from mmeffvit.models.detection import SSDLiteHead
 from tests.configs.models import load
@@ -20,7 +20,6 @@ from tests.released import cvnets
 CELLS = [(20, 20), (10, 10), (5, 5), (3, 3), (2, 2), (1, 1)]  # of the levels at 320 x 320
 ANCHORS = [6, 6, 6, 6, 6, 4]
 NUM_CLASSES = 3
-VARIANCES = torch.tensor([0.1, 0.1, 0.2, 0.2], dtype=torch.float64)
 
 
 def make_head(in_channels=(8, 6, 4, 4, 4, 2), feat_channels=(6, 6, 4, 4, 4, 2)) -> SSDLiteHead:
@@ -41,21 +40,19 @@ def naive_anchors(cells) -> torch.Tensor:
 to_corners = partial(box_convert, in_fmt='cxcywh', out_fmt='xyxy')
 
 
-def random_outputs(num_images: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def random_outputs() -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Scores and boxes of an image on all levels."""
     scores, boxes = [], []
     for (height, width), anchors in zip(CELLS, ANCHORS, strict=True):
-        scores.append(2 * torch.randn(num_images, anchors * (NUM_CLASSES + 1), height, width))
-        boxes.append(0.5 * torch.randn(num_images, anchors * 4, height, width))
+        scores.append(2 * torch.randn(1, anchors * (NUM_CLASSES + 1), height, width))
+        boxes.append(0.5 * torch.randn(1, anchors * 4, height, width))
     return scores, boxes
 
 
-def rows(levels: list[torch.Tensor], image: int, channels: int) -> torch.Tensor:
-    """The outputs of a head for each anchor of an image, in float64."""
-    anchors = []
-    for level in levels:
-        for y, x in itertools.product(range(level.shape[2]), range(level.shape[3])):
-            anchors += level[image, :, y, x].split(channels)
-    return torch.stack(anchors).double()
+def rows(levels: list[torch.Tensor], channels: int) -> torch.Tensor:
+    """The outputs of a head for each anchor, in float64."""
+    flat = [level[0].movedim(0, 2).reshape(-1, channels) for level in levels]
+    return torch.cat(flat).double()
 
 
 @pytest.mark.parametrize('cells', [CELLS, [(13, 19), (7, 10), (4, 5), (2, 3), (1, 2), (1, 1)]])
@@ -72,60 +69,6 @@ def test_a_list_that_misses_a_level_is_named(key):
         make_head(**{key: [8, 6, 4, 4, 4]})
 
 
-BOXES = [  # of two images, in pixels
-    [
-        [20.3, 31.7, 181.1, 223.9],
-        [0.5, 0.4, 22.0, 21.0],  # no anchor has an IoU of 0.5
-        [103.3, 92.1, 221.7, 203.9],
-        [104.9, 91.4, 223.9, 202.9],  # its best anchor is also that of the box before
-    ],
-    [[12.7, 5.1, 306.2, 297.3]],
-]
-LABELS = [[0, 2, 1, 2], [1]]
-
-
-def naive_losses(scores, boxes) -> tuple[float, float]:
-    """Naive matching, hard negative mining and both losses."""
-    anchors = naive_anchors(CELLS)
-    corners = 320 * to_corners(anchors)
-    box_loss = class_loss = 0.0
-    num_positives = 0
-    for image, labels in enumerate(LABELS):
-        truth = torch.tensor(BOXES[image], dtype=torch.float64) / 320
-        overlaps = box_iou(corners, 320 * truth)
-        matched = [int(row.argmax()) if row.max() >= 0.5 else None for row in overlaps]
-        for t in range(len(truth)):
-            matched[int(overlaps[:, t].argmax())] = t
-        log_probs = rows(scores, image, NUM_CLASSES + 1).log_softmax(dim=-1)
-        deltas = rows(boxes, image, 4)
-        positives = [i for i, t in enumerate(matched) if t is not None]
-        num_positives += len(positives)
-        for i in positives:
-            target, anchor = truth[matched[i]], anchors[i]
-            size = target[2:] - target[:2]
-            offset = ((target[:2] + target[2:]) / 2 - anchor[:2]) / anchor[2:]
-            wanted = torch.cat([offset, (size / anchor[2:]).log()]) / VARIANCES
-            box_loss += float(F.smooth_l1_loss(deltas[i], wanted, reduction='sum', beta=1.0))
-            class_loss -= float(log_probs[i, labels[matched[i]]])
-        negatives = [-float(log_probs[i, -1]) for i, t in enumerate(matched) if t is None]
-        class_loss += sum(sorted(negatives)[-3 * len(positives) :])
-    return class_loss / num_positives, box_loss / num_positives
-
-
-def test_losses_equal_naive_matching_and_mining():
-    scores, boxes = random_outputs(num_images=2)
-    instances = [
-        InstanceData(bboxes=torch.tensor(truth), labels=torch.tensor(labels))
-        for truth, labels in zip(BOXES, LABELS, strict=True)
-    ]
-    metas = [dict(batch_input_shape=(320, 320), img_shape=(320, 320), pad_shape=(320, 320))] * 2
-    losses = make_head().loss_by_feat(scores, boxes, instances, metas)
-    classes, positions = naive_losses(scores, boxes)
-    # float32 sums of some hundred terms
-    assert float(sum(losses['loss_cls'])) == pytest.approx(classes, rel=1e-5)
-    assert float(sum(losses['loss_bbox'])) == pytest.approx(positions, rel=1e-5)
-
-
 @pytest.mark.parametrize(
     ('nms_pre', 'score_thr', 'max_per_img', 'num_found'),
     [
@@ -140,7 +83,7 @@ def test_predictions_are_the_best_of_each_class_over_all_levels(
 ):
     head = make_head()
     head.test_cfg.update(nms_pre=nms_pre, max_per_img=max_per_img, score_thr=score_thr)
-    scores, boxes = random_outputs(num_images=1)
+    scores, boxes = random_outputs()
     network, original = (320, 320), (240, 480)
     meta = dict(
         batch_input_shape=network,
@@ -149,9 +92,9 @@ def test_predictions_are_the_best_of_each_class_over_all_levels(
         scale_factor=(2 / 3, 4 / 3),
     )
     (found,) = head.predict_by_feat(scores, boxes, batch_img_metas=[meta], rescale=True)
-    logits = rows(scores, 0, NUM_CLASSES + 1).roll(1, dims=1)  # cvnets' background is the first
+    logits = rows(scores, NUM_CLASSES + 1).roll(1, dims=1)  # cvnets' background is the first
     expected = cvnets.select(
-        rows(boxes, 0, 4), logits, naive_anchors(CELLS), original, nms_pre, score_thr, max_per_img
+        rows(boxes, 4), logits, naive_anchors(CELLS), original, nms_pre, score_thr, max_per_img
     )
     assert len(found) in num_found
     assert found.labels.equal(expected[2])

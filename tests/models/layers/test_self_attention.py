@@ -1,7 +1,6 @@
 """Self-attention between pixels of patches, against equations on tokens sliced from the map."""
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -35,23 +34,18 @@ def project(conv: nn.Conv2d, x: Tensor) -> Tensor:
     return x @ conv.weight[:, :, 0, 0].T + conv.bias
 
 
-def samples(x: Tensor, patch: int) -> Iterator[tuple[Tensor, ...]]:
-    """Rows and columns of the pixels at each position in the patches of an image (C, H, W)."""
-    rows, columns = (torch.arange(side) for side in x.shape[1:])
-    for row in range(patch):
-        for column in range(patch):
-            yield torch.meshgrid(rows[row::patch], columns[column::patch], indexing='ij')
-
-
 def by_sample(layer: nn.Module, x: Tensor, of_tokens) -> Tensor:
-    """Run ``of_tokens(tokens, grid)`` on the tokens (T, C) of every sample, and W_o on the rest."""
-    out = torch.empty_like(x)
-    for image, result in zip(x, out, strict=True):
-        for rows, columns in samples(image, layer.patch_size):
-            tokens = image[:, rows, columns].flatten(1).T
-            mixed = project(layer.out, of_tokens(tokens, rows.shape))
-            result[:, rows, columns] = mixed.T.unflatten(1, rows.shape)
-    return out
+    """Run ``of_tokens(tokens, grid)`` on the tokens (T, C) of every sample, and W_o on the rest.
+
+    A sample has the pixels at one position in the patches of an image.
+    """
+    side, (batch, channels) = layer.patch_size, x.shape[:2]
+    samples = F.pixel_unshuffle(x, side).unflatten(1, (channels, -1)).transpose(1, 2).flatten(0, 1)
+    mixed = [
+        project(layer.out, of_tokens(sample.flatten(1).T, sample.shape[1:])).T for sample in samples
+    ]
+    out = torch.stack(mixed).view_as(samples).unflatten(0, (batch, -1)).transpose(1, 2)
+    return F.pixel_shuffle(out.flatten(1, 2), side)
 
 
 def attend(*tokens: Tensor) -> Tensor:
