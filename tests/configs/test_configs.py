@@ -63,7 +63,11 @@ def test_a_config_survives_dumping_and_reloading(name, tmp_path, monkeypatch):
     assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
 
 
-@pytest.mark.parametrize('name', sampled(smallest_of_each_pairing(), FEW))
+# the single heads of ResNet-50 train in test_deformable_detr.py
+@pytest.mark.parametrize(
+    'name',
+    sampled(smallest_of_each_pairing(), [name for name in FEW if '50_single_head' not in name]),
+)
 def test_a_config_trains_a_step_and_predicts(name):
     config = load(name)
     model = build_as_trained(config)

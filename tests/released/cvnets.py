@@ -19,7 +19,6 @@ from torchvision.ops import box_convert, clip_boxes_to_image, nms
 
 from tests.released import files
 
-SSD_SIDE = 320
 SSD_CHANNELS = (512, 256, 256, 128, 128, 64)
 SSD_RATIOS = ((2, 3),) * 5 + ((2,),)
 COCO_CLASSES = 80
