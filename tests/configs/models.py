@@ -1,10 +1,10 @@
 """Models of configs, and batches for them."""
 
 import logging
-import os
 import re
 from copy import deepcopy
-from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,13 +50,13 @@ def one_of_each_head_and_family() -> list[str]:
 
 
 def load(name: str) -> Config:
-    return deepcopy(read(name, os.environ.get('DATA_ROOT')))
-
-
-@cache
-def read(name: str, data_root: str | None) -> Config:
-    """A config, which is read once for every ``DATA_ROOT`` in the environment."""
     return Config.fromfile(ROOT / 'configs' / f'{name}.py')
+
+
+def theirs(package: str, path: str) -> Config:
+    """A config of mmdet or mmseg, as installed with it."""
+    (folder,) = find_spec(package).submodule_search_locations
+    return Config.fromfile(Path(folder, '.mim', 'configs', path), import_custom_modules=False)
 
 
 def skip_without(package: str) -> None:
@@ -106,28 +106,29 @@ def num_classes(model: nn.Module) -> int:
     return head.num_classes
 
 
-def random_batch(num_classes: int, size: int = 128, number: int = 1) -> dict:
+def random_batch(num_classes: int, size: int | tuple[int, int] = 128, number: int = 1) -> dict:
     """Images with two instances each, in the format of mmdet's data loaders."""
     from mmdet.structures import DetDataSample
     from mmdet.structures.mask import BitmapMasks
 
     rng = np.random.default_rng(0)
+    size = (size, size) if isinstance(size, int) else size
     boxes = np.array([[10, 10, 60, 70], [50, 40, 120, 110]], np.float32)
-    masks = np.zeros((2, size, size), np.uint8)
+    masks = np.zeros((2, *size), np.uint8)
     for mask, (x1, y1, x2, y2) in zip(masks, boxes.astype(int), strict=True):
         mask[y1:y2, x1:x2] = 1
     sample = DetDataSample(
         metainfo=dict(
-            img_shape=(size, size), ori_shape=(size, size), scale_factor=(1.0, 1.0),
-            batch_input_shape=(size, size), pad_shape=(size, size), img_id=0,
+            img_shape=size, ori_shape=size, scale_factor=(1.0, 1.0),
+            batch_input_shape=size, pad_shape=size, img_id=0,
         )
     )  # fmt: skip
     sample.gt_instances = InstanceData(
         bboxes=torch.tensor(boxes),
         labels=torch.tensor([0, num_classes - 1]),
-        masks=BitmapMasks(masks, size, size),
+        masks=BitmapMasks(masks, *size),
     )
-    images = [random_image(rng, (size, size)) for _ in range(number)]
+    images = [random_image(rng, size) for _ in range(number)]
     return dict(inputs=images, data_samples=[deepcopy(sample) for _ in images])
 
 

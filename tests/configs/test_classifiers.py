@@ -4,7 +4,6 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from mmeffvit.analysis.complexity.count import count as complexity
 from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.train.checks.config import check_config, faults_in
@@ -18,15 +17,6 @@ require_or_skip('mmpretrain')
 
 import mmeffvit.models.classification  # noqa: E402, F401
 
-BUILT = (  # the smallest of every family, and whose numbers of MACs are nowhere else
-    'swiftformer_xs', 'efficientformerv2_s0_mobile_300e', 'shvit_s4_384',
-    'mobilevitv2_200_imagenet21k',
-)  # fmt: skip
-# of the authors' code by width; that of 2.0 is table 9 of arXiv:2206.02680
-RATES = {
-    '050': (9e-3, 0.004), '075': (9e-3, 0.008), '100': (7.5e-3, 0.013), '125': (4.9e-3, 0.02),
-    '150': (3.5e-3, 0.029), '175': (2.6e-3, 0.039), '200': (2e-3, 0.05),
-}  # fmt: skip
 TEACHER = dict(type='TimmClassifier', model_name='mobilenetv3_small_050')
 
 
@@ -38,27 +28,17 @@ def test_sizes_in_the_metafile_are_those_of_the_authors_models():
             assert round(find_model(name).parameters / 1e6, 3) == pytest.approx(millions), name
 
 
-@pytest.mark.parametrize('name', BUILT)
-def test_sizes_and_macs_are_those_of_the_model(name):
-    model = find_model(f'classifier_{name}')
-    result = complexity(str(model.config))
-    assert result.total.parameters == model.parameters
-    assert result.shape == model.input_size
-    assert result.total.macs == pytest.approx(model.macs, rel=0.01)
-
-
 def test_a_head_for_imagenet_21k_makes_the_model_as_large_as_the_paper_prints():
     # table 8: 28.1 million for width 2.0, which only 10,450 classes give
     assert round(find_model('classifier_mobilevitv2_200_imagenet21k').parameters / 1e6, 1) == 28.1
 
 
-def test_rates_of_mobilevitv2_are_those_of_the_authors_code():
-    for width, rates in RATES.items():
+def test_rates_of_mobilevitv2_rise_from_a_millionth_as_in_the_authors_code():
+    for width in ('050', '075', '100', '125', '150', '175', '200'):
         config = load(f'classifier_mobilevitv2_{width}')
-        optimizer = config.optim_wrapper.optimizer
-        assert (optimizer.lr, optimizer.weight_decay) == rates
         warmup, cosine = config.param_scheduler
-        assert optimizer.lr * warmup.start_factor == pytest.approx(1e-6)
+        rate = config.optim_wrapper.optimizer.lr
+        assert rate * warmup.start_factor == pytest.approx(1e-6)
         assert (warmup.end, cosine.type) == (20000, 'CosineAnnealingLR')
 
 
@@ -81,62 +61,6 @@ def test_the_recipe_of_mobile_attention_is_that_of_its_section_5_1():
         assert config.param_scheduler[-1].end == 300
     without = {name for name in CLASSIFIERS if 'EMAHook' not in str(load(name).get('custom_hooks'))}
     assert without == {*MOBIATT}  # every other recipe tests EMA weights
-
-
-# top-1 of table 1 of Mobile-Attention: original and with Mobile-Attention
-TABLE_1 = {
-    'deit_t': (72.2, 73.3), 'deit_s': (79.8, 80.0), 'deit_b': (83.4, 84.2),
-    'pvtv2_b0': (70.5, 71.5), 'pvtv2_b2': (82.1, 82.6), 'pvtv2_b3': (83.3, 84.0),
-    'efficientformerv2_s0': (75.7, 76.0), 'efficientformerv2_s2': (81.6, 82.1),
-    'efficientformerv2_l': (83.3, 83.7),
-}  # fmt: skip
-# of its table 2, all DeiT-S; of tables 3, 6 and 7 of arXiv:2401.16456, 7 and 8 of
-# arXiv:2206.02680, and 1 of arXiv:2303.15446
-OTHERS = {
-    'deit_s_hydra': 73.5, 'deit_s_castling': 79.8, 'deit_s_head_softmax': 79.0,
-    'deit_s_squeeze_excite': 78.3, 'deit_s_gated': 77.5, 'deit_s_token_linear': 76.4,
-    'shvit_s1_distilled': 74.0, 'shvit_s2_distilled': 76.2, 'shvit_s3_distilled': 78.3,
-    'shvit_s4_distilled': 80.2, 'shvit_s3_multi_head': 77.7, 'shvit_s3_none': 76.3,
-    'shvit_s3_partial_eighth': 77.1, 'shvit_s3_partial_half': 77.5, 'shvit_s4_384': 81.0,
-    'shvit_s4_512': 82.0, 'mobilevitv2_050_384': 72.1, 'mobilevitv2_075_384': 77.0,
-    'mobilevitv2_125_384': 80.9, 'mobilevitv2_150_384': 81.5, 'mobilevitv2_175_384': 82.0,
-    'mobilevitv2_200_384': 82.2, 'mobilevitv2_150_from21k': 81.5,
-    'mobilevitv2_150_from21k_384': 82.6, 'mobilevitv2_175_from21k': 81.9,
-    'mobilevitv2_175_from21k_384': 82.9, 'mobilevitv2_150_imagenet21k': 44.5,
-    'mobilevitv2_175_imagenet21k': 45.8, 'efficientformer_l1_self': 79.9,
-    'efficientformer_l1_additive': 79.7,
-}  # fmt: skip
-
-
-def test_published_accuracies_are_those_of_the_tables():
-    source, found = 'Mobile Attention (ICML 2024) table 1', {}
-    for name in TABLE_1:
-        family = name.partition('_')[0]
-        length = '_300e' if family == 'efficientformerv2' else ''  # the other recipe has 450 epochs
-        models = (name + length, f'{name}_mobile{length}')
-        metrics = [find_model(f'classifier_{m}').metrics_by_source()[source] for m in models]
-        found[name] = tuple(m['Top 1 Accuracy'] for m in metrics)
-    assert found == TABLE_1
-    models = {name: find_model(f'classifier_{name}').published()[1] for name in OTHERS}
-    assert {name: metrics['Top 1 Accuracy'] for name, metrics in models.items()} == OTHERS
-
-
-def test_layers_of_the_ablations_are_those_that_the_rows_name():
-    found = {}
-    for name in OTHERS:
-        if '_s3_' in name or name.startswith('deit'):
-            options = load(f'classifier_{name}').model.backbone
-            given = options.get('attention', dict(type='single_head'))
-            found[name] = (given['type'], options.get('partial_ratio'))
-    assert found == {
-        'deit_s_hydra': ('hydra', None), 'deit_s_castling': ('castling', None),
-        'deit_s_head_softmax': ('head_softmax', None), 'deit_s_gated': ('gated', None),
-        'deit_s_squeeze_excite': ('squeeze_excite', None),
-        'deit_s_token_linear': ('token_linear', None),
-        'shvit_s3_distilled': ('single_head', None), 'shvit_s3_multi_head': ('multi_head', None),
-        'shvit_s3_none': ('none', None), 'shvit_s3_partial_eighth': ('single_head', 1 / 8),
-        'shvit_s3_partial_half': ('single_head', 1 / 2),
-    }  # fmt: skip
 
 
 def test_fine_tuning_from_21k_is_that_of_table_10():
@@ -174,9 +98,8 @@ def without_large_teacher(name: str, **options: object) -> Config:
     return config
 
 
-@pytest.mark.parametrize('name', ['swiftformer_xs', 'mobilevitv2_050'])
-def test_a_step_of_training_has_no_errors(timm, name):
-    findings = check_config(without_large_teacher(f'classifier_{name}'))
+def test_a_step_of_training_has_no_errors(timm):
+    findings = check_config(without_large_teacher('classifier_swiftformer_xs'))
     assert faults_in(findings) == []
     texts = '\n'.join(map(str, findings))
     assert 'passed: 1000 classes in all heads and in the data' in texts

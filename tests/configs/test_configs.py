@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmeffvit.config.found import names_in_tables
+from mmeffvit.config.load import load_config
 from mmeffvit.zoo import read_models
 from tests.configs.models import (
     ALL_CONFIGS,
@@ -62,7 +63,11 @@ def test_a_config_survives_dumping_and_reloading(name, tmp_path, monkeypatch):
     assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
 
 
-@pytest.mark.parametrize('name', sampled(smallest_of_each_pairing(), FEW))
+# the single heads of ResNet-50 train in test_deformable_detr.py
+@pytest.mark.parametrize(
+    'name',
+    sampled(smallest_of_each_pairing(), [name for name in FEW if '50_single_head' not in name]),
+)
 def test_a_config_trains_a_step_and_predicts(name):
     config = load(name)
     model = build_as_trained(config)
@@ -100,6 +105,10 @@ def check_name(name: str) -> None:
     assert recipe['Training Data'] in (DATA.get(said['data']), 'COCO', 'ImageNet-1k')
     assert said['side'] in (str(ZOO[name].input_size[0]), None)
     assert said['length'] in (length_of(name), None)
+    if said['head'] == 'gflite':  # trained at the size of its name, too
+        loaders = (load(name)[f'{mode}_dataloader'] for mode in ('train', 'val', 'test'))
+        steps = [step for loader in loaders for step in loader.dataset.pipeline]
+        assert {s.scale for s in steps if s.type == 'Resize'} == {ZOO[name].input_size}
 
 
 def test_configs_that_do_not_say_their_length_train_as_long_as_the_others_of_their_kind():
@@ -113,23 +122,12 @@ def test_configs_that_do_not_say_their_length_train_as_long_as_the_others_of_the
     assert {kind: found for kind, found in lengths.items() if len(found) > 1} == {}
 
 
-def test_a_config_that_inherits_names_the_file_with_its_recipe():
-    texts = {name: (ROOT / 'configs' / f'{name}.py').read_text() for name in ALL_CONFIGS}
-    parents = {name: re.findall(r"'\./(\w+)\.py'", text) for name, text in texts.items()}
-    silent = []
-    for name in (name for name, above in parents.items() if above):
-        above, text = [*parents[name]], texts[name].split('_base_')[0]
-        for each in above:  # grows by what each inherits from
-            above += parents[each]
-        if not any(f'{each}.py' in text for each in above):
-            silent.append(name)
-    assert silent == []
-
-
 def test_synchronized_norms_stand_in_schedules_and_no_config_deletes_what_a_base_says():
     for path in (ROOT / 'configs').rglob('*.py'):
-        assert '_delete_' not in path.read_text()
-        assert path.parent.name == 'schedules' or 'sync_bn =' not in path.read_text()
+        text = path.read_text()
+        assert '_delete_' not in text
+        assert path.parent.name == 'schedules' or 'sync_bn =' not in text
+        assert not re.search(r'^ *(import|from) |::', text, re.MULTILINE)  # of other packages
 
 
 SYNCED = (
@@ -155,20 +153,12 @@ def test_the_head_of_semantic_fpn_alone_has_synchronized_norms():
     assert 'sync_bn' not in load('semfpn_swiftformer_l1_ade20k')
 
 
-def test_the_environment_moves_the_data(monkeypatch):
+def test_the_environment_or_an_option_moves_the_data(monkeypatch):
+    option = load_config('maskrcnn_swiftformer_l1', {'data_root': '/elsewhere'})
     monkeypatch.setenv('DATA_ROOT', '/elsewhere')
-    config = load('maskrcnn_swiftformer_l1')
-    assert config.train_dataloader.dataset.data_root == '/elsewhere/'
-    assert config.val_evaluator.ann_file == '/elsewhere/annotations/instances_val2017.json'
-
-
-def test_an_option_moves_the_data():
-    from mmeffvit.config.load import load_config
-
-    path = ROOT / 'configs' / 'maskrcnn_swiftformer_l1.py'
-    config = load_config(path, {'data_root': '/elsewhere'})
-    assert config.train_dataloader.dataset.data_root == '/elsewhere/'
-    assert config.test_evaluator.ann_file == '/elsewhere/annotations/instances_val2017.json'
+    for config in (option, load('maskrcnn_swiftformer_l1')):
+        assert config.train_dataloader.dataset.data_root == '/elsewhere/'
+        assert config.val_evaluator.ann_file == '/elsewhere/annotations/instances_val2017.json'
 
 
 def test_configs_load_with_mmengine_alone():
@@ -178,7 +168,7 @@ def test_configs_load_with_mmengine_alone():
         'from mmengine.config import Config\n'
         'print(sum("model" in Config.fromfile(path) for path in sys.argv[1:]))\n'
     )
-    paths = [ROOT / 'configs' / f'{name}.py' for name in ALL_CONFIGS]
-    done = run_python('-c', code, *paths)
+    names = [*FEW, ALL_CONFIGS[0]]  # a classifier; the others import nothing more
+    done = run_python('-c', code, *(ROOT / 'configs' / f'{name}.py' for name in names))
     assert done.returncode == 0, done.stdout
-    assert done.stdout.split()[-1] == str(len(ALL_CONFIGS))
+    assert done.stdout.split()[-1] == str(len(names))

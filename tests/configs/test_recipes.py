@@ -1,25 +1,21 @@
 """Heads and recipes are those of mmdet's and mmseg's own configs, up to what is listed here."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
-import mmdet
-import mmseg
 import pytest
+import torch
 from mmengine.config import Config
+from mmengine.registry import PARAM_SCHEDULERS
 
-from tests.configs.models import CONFIGS, load
+from tests.configs.models import CONFIGS, load, theirs
 from tests.conftest import ROOT
 from tests.variants import check_all
 
-INSTALLED = {
-    'mmdet': Path(mmdet.__file__).parent / '.mim' / 'configs',
-    'mmseg': Path(mmseg.__file__).parent / '.mim' / 'configs',
-}
 WHOLE = (
     'model', 'train_dataloader', 'val_dataloader', 'val_evaluator', 'optim_wrapper',
     'param_scheduler', 'train_cfg', 'custom_hooks',
@@ -160,11 +156,6 @@ COMPARISONS = [
 ]  # fmt: skip
 
 
-def theirs_of(comparison: Comparison) -> Config:
-    path = INSTALLED[comparison.package] / comparison.theirs
-    return Config.fromfile(path, import_custom_modules=False)
-
-
 def scalars(value: Any, key: str) -> Iterator[tuple[str, Any]]:
     """All values that are not dicts, with their dotted keys."""
     if isinstance(value, dict) and value:
@@ -195,7 +186,9 @@ def differences(ours: Config, theirs: Config, sections: tuple[str, ...]) -> set[
 
 @pytest.mark.parametrize('comparison', COMPARISONS, ids=str)
 def test_nothing_else_differs_from_their_config(comparison):
-    found = differences(load(comparison.ours), theirs_of(comparison), comparison.sections)
+    found = differences(
+        load(comparison.ours), theirs(comparison.package, comparison.theirs), comparison.sections
+    )
     found = {key for key in found if not any(fnmatchcase(key, p) for p in ANYWHERE)}
     listed = {key: [p for p in comparison.differs if fnmatchcase(key, p)] for key in found}
     assert [key for key, patterns in sorted(listed.items()) if not patterns] == []
@@ -205,9 +198,9 @@ def test_nothing_else_differs_from_their_config(comparison):
 
 def test_rtmdet_learns_at_half_the_rate_of_theirs():
     (comparison,) = (c for c in COMPARISONS if c.ours.startswith('rtmdet'))
-    ours, theirs = load(comparison.ours), theirs_of(comparison)
-    assert ours.optim_wrapper.optimizer.lr == theirs.optim_wrapper.optimizer.lr / 2
-    assert ours.param_scheduler[1].eta_min == theirs.param_scheduler[1].eta_min / 2
+    ours, other = load(comparison.ours), theirs(comparison.package, comparison.theirs)
+    assert ours.optim_wrapper.optimizer.lr == other.optim_wrapper.optimizer.lr / 2
+    assert ours.param_scheduler[1].eta_min == other.param_scheduler[1].eta_min / 2
 
 
 VARIANTS = {
@@ -228,8 +221,28 @@ def check_variant(name: str) -> None:
     assert [key for key in found if not any(fnmatchcase(key, p) for p in SIZES)] == []
 
 
-def test_the_differences_do_not_depend_on_the_order():
-    a = Config(dict(model=dict(x=[dict(y=1), dict(y=2)], z=(1, 2), only=3)))
-    b = Config(dict(model=dict(x=[dict(y=1), dict(y=3)], z=[1, 2])))
-    assert differences(a, b, ('model',)) == {'model.x.1.y', 'model.only'}
-    assert differences(b, a, ('model',)) == {'model.x.1.y', 'model.only'}
+@pytest.mark.parametrize(
+    ('name', 'epoch', 'length', 'peak'),
+    [
+        ('ssdlite_mobilevitv2_050', 916, 200, 9e-4),
+        ('pspnet_mobilevitv2_050_voc12', 1, 50_000, 5e-4),
+    ],
+)
+def test_rates_rise_for_500_iterations_and_follow_a_cosine_as_in_cvnets(name, epoch, length, peak):
+    config = load(name)
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=config.optim_wrapper.optimizer.lr)
+    warm_up, cosine = (
+        PARAM_SCHEDULERS.build(scheduler, default_args=dict(optimizer=optimizer))
+        for scheduler in config.param_scheduler
+    )
+    rates = []
+    for iteration in range(max(3 * epoch, 600)):
+        rates.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        warm_up.step()
+        if not (iteration + 1) % epoch:
+            cosine.step()
+    assert [rates[0], max(rates)] == pytest.approx([peak / 10, peak], rel=1e-3)
+    assert rates.index(max(rates)) in (499, 500)
+    part = (1 + math.cos(math.pi * (iteration // epoch) / length)) / 2
+    assert rates[-1] == pytest.approx(1e-6 + (peak - 1e-6) * part, rel=1e-6)

@@ -224,7 +224,11 @@ def test_bad_arguments_are_named_with_their_choices(family, arch):
     sizes = asdict(next(iter(cls.variants.values())))
     channels = sizes['channels']
     below = (-8, *channels[1:]) if isinstance(channels, tuple) else -8
+    with pytest.raises(ValueError, match="attention is 'flaw'; choose one of") as error:
+        build(family, arch, attention='flaw')
+    assert all(repr(name) in str(error.value) for name in cls.attentions)
     for options, named in (
+        (dict(attention=dict(type=next(iter(cls.attentions)), side=3)), 'side is 3: attention='),
         (dict(arch={**sizes, 'channels': below}), '-8'),
         *[(dict(drop_path_rate=1.0), r'1\.0')] * (family in STOCHASTIC),
         (dict(arch='tiny'), "'tiny'; choose one of '.*'"),

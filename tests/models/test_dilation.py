@@ -127,31 +127,3 @@ def test_every_second_or_fourth_pixel_is_that_of_the_strided_network(
         found = feature[:, :, ::factor, ::factor]
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
         assert expected.std() > 1e-3  # of a map that carries something
-
-
-@pytest.mark.parametrize(
-    ('family', 'options', 'named'),
-    [
-        ('SwiftFormer', dict(output_stride=4), r'4; choose one of \[32, 16, 8\]'),
-        ('SHViT', dict(output_stride=8), r'8; choose one of \[64, 32, 16\]'),
-        ('EfficientFormerV2', dict(output_stride=12), r'12; choose one of \[32, 16, 8\]'),
-        (
-            'EfficientFormerV2',
-            dict(output_stride=8),
-            "8: position biases are for .*, or attention='mobile' and downsampling='mobile'",
-        ),
-        (
-            'EfficientFormerV2MobiAtt',
-            dict(output_stride=8, downsampling='local_global'),
-            "8: position biases are for .*, or downsampling='mobile'",
-        ),
-        (
-            'EfficientFormerV2',
-            dict(output_stride=16, resize_matrix=True),
-            'output_stride is 16 and resize_matrix is True: .* resize_matrix=False',
-        ),
-    ],
-)
-def test_an_output_stride_that_is_not_possible_is_named_with_the_choices(family, options, named):
-    with pytest.raises(ValueError, match=named):
-        build(family, TINY[family], **options)

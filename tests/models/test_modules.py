@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from tests.conftest import run_python
-from tests.models import sharded
 from tests.models.test_contract import TINIEST, build, total
 from tests.variants import sampled
 
@@ -93,22 +91,3 @@ def test_a_traced_backbone_gives_the_same_maps(family, arch, training):
             x = torch.randn(1, 3, 64, 96)
             for feature, other in zip(traced(x), backbone(x), strict=True):
                 torch.testing.assert_close(feature, other)
-
-
-@pytest.mark.variant
-def test_two_sharded_processes_train_like_one(tmp_path):
-    run = run_python(
-        '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
-        '-m', 'tests.models.sharded', tmp_path, env=dict(OMP_NUM_THREADS='1'),
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    ranks = [torch.load(tmp_path / f'{rank}.pth') for rank in range(2)]
-    for family, arch in TINIEST:
-        backbone = sharded.make(family, arch)
-        for number in range(sharded.STEPS):
-            losses = sharded.step(backbone, sharded.images().split(2))
-            shared = [rank[family]['losses'][number] for rank in ranks]
-            assert [loss for (loss,) in shared] == pytest.approx(losses, rel=1e-6)
-        for name, parameter in backbone.named_parameters():
-            for rank in ranks:
-                torch.testing.assert_close(rank[family]['parameters'][name], parameter, msg=name)

@@ -15,12 +15,10 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
-from torchvision.ops import nms
+from torchvision.ops import box_convert, clip_boxes_to_image, nms
 
 from tests.released import files
-from tests.released.boxes import decode
 
-SSD_SIDE = 320
 SSD_CHANNELS = (512, 256, 256, 128, 128, 64)
 SSD_RATIOS = ((2, 3),) * 5 + ((2,),)
 COCO_CLASSES = 80
@@ -129,20 +127,27 @@ class SSDLite(nn.Module):
     @torch.no_grad()
     def detect(self, x: Tensor, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
         """Boxes in pixels of the original image, scores and labels from 0, best first."""
-        values, logits, anchors = self(x)
-        scaled = values * values.new_tensor([0.1, 0.1, 0.2, 0.2])
-        boxes = decode(anchors, scaled)
-        found = []
-        for label, scores in enumerate(logits.softmax(dim=-1).T[1:]):
-            best = scores.topk(min(400, len(scores))).indices
-            best = best[scores[best] > 0.01]
-            kept = best[nms(boxes[best], scores[best].to(boxes), 0.5)]
-            found += [(float(scores[i]), label, boxes[i]) for i in kept]
-        found.sort(key=lambda item: -item[0])
-        scores, labels, best = zip(*found[:200], strict=True)
-        limits = torch.tensor([width, height, width, height])
-        best = (torch.stack(best) * limits).clamp(min=0).minimum(limits)
-        return best, torch.tensor(scores), torch.tensor(labels)
+        return select(*self(x), (height, width))
+
+
+def select(
+    values: Tensor, logits: Tensor, anchors: Tensor, size: tuple[int, int],
+    nms_pre: int = 400, threshold: float = 0.01, max_boxes: int = 200,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The best boxes of every class, as :meth:`SSDLite.detect` returns them."""
+    values = values * values.new_tensor([0.1, 0.1, 0.2, 0.2])
+    centers = anchors[:, :2] + values[:, :2] * anchors[:, 2:]
+    boxes = torch.cat([centers, anchors[:, 2:] * values[:, 2:].exp()], dim=1)
+    boxes = box_convert(boxes, 'cxcywh', 'xyxy') * boxes.new_tensor(size[::-1]).repeat(2)
+    found = []
+    for label, scores in enumerate(logits.softmax(dim=-1).T[1:]):
+        best = scores.topk(min(nms_pre, len(scores))).indices
+        best = best[scores[best] > threshold]
+        kept = best[nms(boxes[best], scores[best].to(boxes), 0.5)]
+        found += [(scores[i], torch.tensor(label), boxes[i]) for i in kept]
+    found.sort(key=lambda item: -item[0])
+    scores, labels, best = map(torch.stack, zip(*found[:max_boxes], strict=True))
+    return clip_boxes_to_image(best, size), scores, labels
 
 
 def deviations(network: SSDLite) -> dict[nn.Module, float]:
@@ -161,7 +166,7 @@ def ssd_anchors(height: int, width: int, size: float, larger: float, ratios: tup
         [(x + 0.5) / width, (y + 0.5) / height, *pair]
         for y in range(height) for x in range(width) for pair in sides
     ]  # fmt: skip
-    return torch.tensor(rows).clamp(0, 1)
+    return torch.tensor(rows, dtype=torch.float64).clamp(0, 1)
 
 
 class PyramidPooling(nn.Module):

@@ -1,17 +1,25 @@
 """Random weights for networks of the authors, their files, and images to predict on."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import cv2
 import numpy as np
 import torch
+from mmengine.model import revert_sync_batchnorm
+from mmengine.registry import MODELS, DefaultScope
+from mmengine.structures import BaseDataElement
 from torch import Tensor, nn
 
 from mmeffvit.models.checkpoints import Checkpoint
 from mmeffvit.models.checkpoints.checkpoint import remap
+from tests.configs.models import theirs
 from tests.models.checkpoints.spelling import official_keys
+
+RETINANET = 'retinanet/retinanet_r50_fpn_1x_coco.py'
+MASK_RCNN = 'mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py'
+SEMANTIC_FPN = 'sem_fpn/fpn_r50_4xb4-160k_ade20k-512x512.py'
 
 
 class TimmBackbone(nn.Module):
@@ -52,21 +60,51 @@ def with_random_weights(network: nn.Module) -> nn.Module:
     return network.eval()
 
 
-def spread(network: nn.Module, x: Tensor, deviations: Mapping[nn.Module, float]) -> None:
-    """Scale last layers to these standard deviations, so that some classes are found."""
-    found = dict.fromkeys(deviations, 0.0)
+@torch.no_grad()
+def spread(run: Callable[[], object], groups: Iterable[Mapping[nn.Module, float]]) -> None:
+    """Scale last layers to these standard deviations, so that some classes are found.
 
-    def measure(layer: nn.Module, _: tuple, output: Tensor) -> None:
-        found[layer] = max(found[layer], float(output.std()))  # maximum over all levels
+    Args:
+        run: Runs the network.
+        groups: The deviations of layers; the inputs of a group may depend on the ones before.
+    """
+    for deviations in groups:
+        found = dict.fromkeys(deviations, 0.0)
 
-    hooks = [layer.register_forward_hook(measure) for layer in deviations]
-    with torch.no_grad():
-        network(x)
+        def measure(
+            layer: nn.Module, _: tuple, output: Tensor, found: dict[nn.Module, float] = found
+        ) -> None:
+            found[layer] = max(found[layer], float(output.std()))  # maximum over all levels
+
+        hooks = [layer.register_forward_hook(measure) for layer in deviations]
+        run()
         for layer, deviation in deviations.items():
             layer.weight.mul_(deviation / found[layer])
             layer.bias.mul_(deviation / found[layer])
-    for hook in hooks:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
+
+
+def build_theirs(package: str, config: str, backbone: dict, neck: dict) -> nn.Module:
+    """The model of a config of mmdet or mmseg with another backbone, and another neck or sizes."""
+    model = theirs(package, config).model
+    model.pop('pretrained', None)
+    model.data_preprocessor.pop('size', None)  # images are not padded to it
+    model.backbone, model.neck = backbone, neck if 'type' in neck else {**model.neck, **neck}
+    with DefaultScope.overwrite_default_scope(package):
+        return revert_sync_batchnorm(MODELS.build(model))
+
+
+def data_of(picture: Path, size: tuple[int, int], kind: type[BaseDataElement]) -> dict:
+    """A picture as a data loader of mmdet or mmseg gives it, resized to a width and a height."""
+    image = cv2.imread(str(picture))
+    height, width = image.shape[:2]
+    resized = cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
+    scale = (size[0] / width, size[1] / height)
+    meta = dict(img_shape=size[::-1], ori_shape=(height, width), scale_factor=scale)
+    return dict(
+        inputs=[torch.from_numpy(resized).permute(2, 0, 1)], data_samples=[kind(metainfo=meta)]
+    )
 
 
 def checkpoint_of(state: dict[str, Tensor], name: str = 'x.pt') -> Checkpoint:

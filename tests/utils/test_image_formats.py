@@ -1,6 +1,8 @@
 """Images are opened by their content, of some formats and up to one size, by every reader."""
 
+import contextlib
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,28 +48,6 @@ MMCV: dict[str, Callable[[Path], Any]] = {
 }
 
 
-# with mmcv alone, it is called; with mmeffvit, imported before or after, it is not
-OPENING = """
-import os
-import mmcv
-
-def reaches(called):
-    try:
-        mmcv.imread('x.png', backend='pillow')
-    except OSError:  # the program writes no image
-        return os.path.exists(called)
-    except ValueError as error:
-        assert 'it is PostScript' in str(error)
-        return os.path.exists(called)
-
-if 'mmeffvit' not in sys.modules:
-    assert reaches(sys.argv[1])
-    os.remove(sys.argv[1])
-    import mmeffvit
-assert reaches(sys.argv[1]) is False
-"""
-
-
 @pytest.fixture
 def called(tmp_path, monkeypatch) -> Path:
     """Exists as soon as Ghostscript has been called."""
@@ -75,75 +55,63 @@ def called(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize('content', POSTSCRIPT.values(), ids=list(POSTSCRIPT))
-def test_pillow_alone_gives_postscript_to_ghostscript(content, called, tmp_path):
-    """The control of the next test."""
-    (tmp_path / 'x.png').write_bytes(content)
-    with pytest.raises(OSError, match='cannot identify'), Image.open(tmp_path / 'x.png') as image:
-        image.load()  # the program writes no image
-    assert called.exists()
-
-
-@pytest.mark.parametrize('name', ['x.png', 'x.jpg'])
-@pytest.mark.parametrize('reader', [*READERS, *MMCV])
-@pytest.mark.parametrize('content', POSTSCRIPT.values(), ids=list(POSTSCRIPT))
-def test_no_reader_gives_postscript_to_ghostscript(content, reader, name, called, tmp_path):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(Exception, match=r'PostScript|IPTC'):
-        {**READERS, **MMCV}[reader](tmp_path / name)
-    assert header_size(tmp_path / name) is None
+def test_no_reader_gives_postscript_to_ghostscript(content, called, tmp_path):
+    path = tmp_path / 'x.png'
+    path.write_bytes(content)
+    with contextlib.suppress(OSError), Image.open(path) as image:
+        image.load()
+    called.unlink()  # Pillow alone does
+    for read in (*READERS.values(), *MMCV.values()):
+        with pytest.raises(Exception, match=r'PostScript|IPTC'):
+            read(path)
+    assert header_size(path) is None
     assert not called.exists()
 
 
 @pytest.mark.parametrize('first', sampled(['mmeffvit', 'mmcv'], ['mmcv']))
 def test_mmcv_is_restricted_in_any_order_of_imports(first, called, tmp_path):
     (tmp_path / 'x.png').write_bytes(EPS)
-    (tmp_path / 'script.py').write_text(f'import {first}, sys\n{OPENING}')
-    done = run_python(tmp_path / 'script.py', called, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
+    code = f'import {first}, mmeffvit, mmcv\nmmcv.imread("x.png", backend="pillow")'
+    done = run_python('-c', code, cwd=tmp_path)
+    assert 'it is PostScript' in done.stdout
+    assert not called.exists()
+
+
+def saved(kind: str) -> bytes:
+    content = io.BytesIO()  # a path would give its suffix to SPIDER, in all later tests
+    Image.fromarray(np.zeros((32, 32), 'f4' if kind == 'SPIDER' else 'u1')).save(content, kind)
+    return content.getvalue()
 
 
 @pytest.mark.parametrize(
-    ('kind', 'content'),
+    ('words', 'content'),
     [
-        ('PDF', b'%PDF-1.7\n'),
-        ('Photoshop (PSD)', b'8BPS\0\1'),
-        ('an icon (ICO)', b'\0\0\1\0\1\0'),
-        ('an icon (ICNS)', b'icns\0\0\0\x10'),
-        ('an animation (FLI)', b'\0\2\0\0\x11\xaf\1\0'),
-        ('HEIC', b'\0\0\0\x18ftypheic'),
-        ('a video', b'\0\0\0\x18ftypisom'),
-        ('a Windows metafile (WMF)', b'\xd7\xcd\xc6\x9a\0\0'),
-        ('an archive', b'PK\3\4'),
-        ('a web page (HTML)', b'\n<!DOCTYPE html><html>'),
-        ('SVG or XML', b'<svg xmlns="http://www.w3.org/2000/svg">'),
+        ('it is PDF, not JPEG', b'%PDF-1.7\n'),
+        ('it is Photoshop (PSD), not JPEG', b'8BPS\0\1'),
+        ('it is an icon (ICO), not JPEG', b'\0\0\1\0\1\0'),
+        ('it is an icon (ICNS), not JPEG', b'icns\0\0\0\x10'),
+        ('it is an animation (FLI), not JPEG', b'\0\2\0\0\x11\xaf\1\0'),
+        ('it is HEIC, not JPEG', b'\0\0\0\x18ftypheic'),
+        ('it is a video, not JPEG', b'\0\0\0\x18ftypisom'),
+        ('it is a Windows metafile (WMF), not JPEG', b'\xd7\xcd\xc6\x9a\0\0'),
+        ('it is an archive, not JPEG', b'PK\3\4'),
+        ('it is a web page (HTML), not JPEG', b'\n<!DOCTYPE html><html>'),
+        ('it is SVG or XML, not JPEG', b'<svg xmlns="http://www.w3.org/2000/svg">'),
+        *(('JPEG, PNG', saved(kind)) for kind in ('JPEG2000', 'ICO', 'TGA', 'PCX', 'SGI', 'DDS')),
+        ('JPEG, PNG', saved('SPIDER')),
+        ('damaged', b''),
+        ('damaged', b'no image'),
+        ('damaged', b'\x89PNG\r\n\x1a\n'),
     ],
 )
-def test_a_file_of_another_kind_is_named(kind, content, tmp_path):
+def test_a_file_of_another_kind_is_named(words, content, tmp_path):
     path = tmp_path / 'x.png'
-    path.write_bytes(content + bytes(200))
-    for read in READERS.values():
-        with pytest.raises(Exception, match='JPEG') as caught:
+    path.write_bytes(content + bytes(200) * ('it is' in words))
+    readers = {**READERS, **(MMCV if words == 'JPEG, PNG' else {})}
+    for read in readers.values():
+        with pytest.raises(Exception, match=re.escape(words)) as caught:
             read(path)
-        assert f'it is {kind}, not JPEG' in str(caught.value)
         assert '\n' not in str(caught.value)
-
-
-@pytest.mark.parametrize('kind', ['JPEG2000', 'ICO', 'TGA', 'PCX', 'SGI', 'DDS', 'SPIDER'])
-def test_other_formats_of_pillow_are_rejected(kind, tmp_path):
-    content = io.BytesIO()  # a path would give its suffix to SPIDER, in all later tests
-    Image.fromarray(np.zeros((32, 32), 'f4' if kind == 'SPIDER' else 'u1')).save(content, kind)
-    (tmp_path / 'x.png').write_bytes(content.getvalue())
-    for read in (*READERS.values(), *MMCV.values()):
-        with pytest.raises(Exception, match='JPEG, PNG'):
-            read(tmp_path / 'x.png')
-
-
-@pytest.mark.parametrize('content', [b'', b'no image', b'\x89PNG\r\n\x1a\n'])
-def test_a_file_of_no_known_kind_is_damaged(content, tmp_path):
-    (tmp_path / 'x.png').write_bytes(content)
-    for read in READERS.values():
-        with pytest.raises(Exception, match='damaged'):
-            read(tmp_path / 'x.png')
 
 
 @pytest.mark.parametrize('kind', FORMATS)

@@ -12,98 +12,73 @@ from tests.models.declared import DECLARED
 
 Rules = list[tuple[str, str | Callable[[re.Match], str]]]
 
-LAST_ENCODER = {'2': 2, '3': 4, '4': 3}  # by stage counted from 0: encoders before the last norm
-
-
-# from timm's spelling to the official one; the first rule that matches a whole key is the one
+# from timm's spelling to the official one, one after the other
 SWIFTFORMER: Rules = [
-    (r'stem\.(.*)', r'patch_embed.\1'),
-    (r'stages\.(\d)\.downsample\.(.*)', lambda m: f'network.{2 * int(m[1]) - 1}.{m[2]}'),
-    (r'stages\.(\d)\.blocks\.(.*)\.attn\.proj\.(\w+)',
-     lambda m: f'network.{2 * int(m[1])}.{m[2]}.attn.Proj.{m[3]}'),
-    (r'stages\.(\d)\.blocks\.(.*?)(?:\.gamma)?', lambda m: f'network.{2 * int(m[1])}.{m[2]}'),
-    (r'head_dist\.(.*)', r'dist_head.\1'),
-    (r'((?:norm|head)\..*)', r'\1'),
-]  # fmt: skip
+    (r'^stem', 'patch_embed'),
+    (r'^stages\.(\d)\.downsample', lambda m: f'network.{2 * int(m[1]) - 1}'),
+    (r'^stages\.(\d)\.blocks', lambda m: f'network.{2 * int(m[1])}'),
+    (r'\.attn\.proj', '.attn.Proj'),
+    (r'\.gamma$', ''),
+    (r'^head_dist', 'dist_head'),
+]
 SHVIT: Rules = [
-    (r'stages\.0\.blocks\.(.*)', r'blocks1.\1'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.(.*)',
-     lambda m: f'blocks{int(m[1]) + 1}.{int(m[2]) + 3}.{m[3]}'),
-    (r'stages\.(\d)\.downsample\.([01])\.(.*)', lambda m: f'blocks{int(m[1]) + 1}.0.{m[2]}.{m[3]}'),
-    (r'stages\.(\d)\.downsample\.2\.(.*)', lambda m: f'blocks{int(m[1]) + 1}.1.{m[2]}'),
-    (r'stages\.(\d)\.downsample\.([34])\.(.*)',
-     lambda m: f'blocks{int(m[1]) + 1}.2.{int(m[2]) - 3}.{m[3]}'),
-    (r'((?:patch_embed|head)\..*)', r'\1'),
-]  # fmt: skip
-CVNETS_CONV = {'conv1_1x1': 'exp_1x1', 'conv2_kxk': 'conv_3x3', 'conv3_1x1': 'red_1x1'}
-CVNETS_LAYER = {'conv': 'conv', 'bn': 'norm'}
+    (r'^stages\.0\.blocks', 'blocks1'),
+    (r'^stages\.(\d)\.blocks\.(\d+)', lambda m: f'blocks{int(m[1]) + 1}.{int(m[2]) + 3}'),
+    (r'^stages\.(\d)\.downsample\.([01])', lambda m: f'blocks{int(m[1]) + 1}.0.{m[2]}'),
+    (r'^stages\.(\d)\.downsample\.2', lambda m: f'blocks{int(m[1]) + 1}.1'),
+    (r'^stages\.(\d)\.downsample\.3', lambda m: f'blocks{int(m[1]) + 1}.2.0'),
+    (r'^stages\.(\d)\.downsample\.4', lambda m: f'blocks{int(m[1]) + 1}.2.1'),
+]
+LAST_ENCODER = {'3': 2, '4': 4, '5': 3}  # by layer: encoders before the last norm
 MOBILEVITV2: Rules = [
-    (r'stem\.(conv|bn)\.(.*)', lambda m: f'conv_1.block.{CVNETS_LAYER[m[1]]}.{m[2]}'),
-    (r'stages\.(\d)\.(\d)\.(conv\d_\w+)\.(conv|bn)\.(.*)',
-     lambda m: f'layer_{int(m[1]) + 1}.{m[2]}.block.{CVNETS_CONV[m[3]]}.block.'
-               f'{CVNETS_LAYER[m[4]]}.{m[5]}'),
-    (r'stages\.(\d)\.1\.conv_kxk\.(conv|bn)\.(.*)',
-     lambda m: f'layer_{int(m[1]) + 1}.1.local_rep.0.block.{CVNETS_LAYER[m[2]]}.{m[3]}'),
-    (r'stages\.(\d)\.1\.conv_1x1\.weight',
-     lambda m: f'layer_{int(m[1]) + 1}.1.local_rep.1.block.conv.weight'),
-    (r'stages\.(\d)\.1\.conv_proj\.(conv|bn)\.(.*)',
-     lambda m: f'layer_{int(m[1]) + 1}.1.conv_proj.block.{CVNETS_LAYER[m[2]]}.{m[3]}'),
-    (r'stages\.(\d)\.1\.norm\.(\w+)',
-     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{LAST_ENCODER[m[1]]}.{m[2]}'),
-    (r'stages\.(\d)\.1\.transformer\.(\d)\.norm1\.(\w+)',
-     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_attn.0.{m[3]}'),
-    (r'stages\.(\d)\.1\.transformer\.(\d)\.attn\.(\w+)\.(\w+)',
-     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_attn.1.{m[3]}'
-               f'.block.conv.{m[4]}'),
-    (r'stages\.(\d)\.1\.transformer\.(\d)\.norm2\.(\w+)',
-     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_ffn.0.{m[3]}'),
-    (r'stages\.(\d)\.1\.transformer\.(\d)\.mlp\.fc([12])\.(\w+)',
-     lambda m: f'layer_{int(m[1]) + 1}.1.global_rep.{m[2]}.pre_norm_ffn.{2 * int(m[3]) - 1}'
-               f'.block.conv.{m[4]}'),
-    (r'head\.fc\.(\w+)', r'classifier.1.\1'),
-]  # fmt: skip
-CONV_NORM = {'conv': '0', 'bn': '1'}
-MLP = {'fc1': 'norm1', 'mid': 'mid_norm', 'fc2': 'norm2'}
+    (r'^stem', 'conv_1'),
+    (r'^stages\.(\d)', lambda m: f'layer_{int(m[1]) + 1}'),
+    (r'^layer_(\d)\.1\.norm', lambda m: f'layer_{m[1]}.1.global_rep.{LAST_ENCODER[m[1]]}'),
+    (r'\.conv1_1x1', '.block.exp_1x1'),
+    (r'\.conv2_kxk', '.block.conv_3x3'),
+    (r'\.conv3_1x1', '.block.red_1x1'),
+    (r'\.conv_kxk', '.local_rep.0'),
+    (r'\.conv_1x1', '.local_rep.1.conv'),
+    (r'\.conv\.(?=\w+$)', '.block.conv.'),
+    (r'\.bn\.', '.block.norm.'),
+    (r'\.transformer', '.global_rep'),
+    (r'\.norm1', '.pre_norm_attn.0'),
+    (r'\.norm2', '.pre_norm_ffn.0'),
+    (r'\.attn\.(\w+)', r'.pre_norm_attn.1.\1.block.conv'),
+    (r'\.mlp\.fc1', '.pre_norm_ffn.1.block.conv'),
+    (r'\.mlp\.fc2', '.pre_norm_ffn.3.block.conv'),
+    (r'^head\.fc', 'classifier.1'),
+]
 EFFICIENTFORMERV2: Rules = [
-    (r'stem\.conv([12])\.(conv|bn)\.(.*)',
-     lambda m: f'patch_embed.{3 * (int(m[1]) - 1) + int(CONV_NORM[m[2]])}.{m[3]}'),
-    (r'stages\.([12])\.downsample\.conv\.(conv|bn)\.(.*)',
-     lambda m: f'network.{2 * int(m[1]) - 1}.{dict(conv="proj", bn="norm")[m[2]]}.{m[3]}'),
-    (r'stages\.3\.downsample\.conv\.(.*)', r'network.5.\1'),
-    (r'stages\.3\.downsample\.attn\.q\.local\.(\w+)', r'network.5.attn.q.local.0.\1'),
-    (r'stages\.3\.downsample\.(attn\.(?:k|v|v_local|q\.proj))\.(conv|bn)\.(.*)',
-     lambda m: f'network.5.{m[1]}.{CONV_NORM[m[2]]}.{m[3]}'),
-    (r'stages\.3\.downsample\.attn\.proj\.(conv|bn)\.(.*)',
-     lambda m: f'network.5.attn.proj.{int(CONV_NORM[m[1]]) + 1}.{m[2]}'),
-    (r'stages\.3\.downsample\.(attn\.attention_biases)', r'network.5.\1'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.ls([12])\.gamma',
-     lambda m: f'network.{2 * int(m[1])}.{m[2]}.layer_scale_{m[3]}'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.mlp\.(\w+)\.conv\.(\w+)',
-     lambda m: f'network.{2 * int(m[1])}.{m[2]}.mlp.{m[3]}.{m[4]}'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.mlp\.(\w+)\.bn\.(\w+)',
-     lambda m: f'network.{2 * int(m[1])}.{m[2]}.mlp.{MLP[m[3]]}.{m[4]}'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.token_mixer\.(q|k|v|v_local|stride_conv)\.(conv|bn)\.(\w+)',
-     lambda m: f'network.{2 * int(m[1])}.{m[2]}.token_mixer.{m[3]}.{CONV_NORM[m[4]]}.{m[5]}'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.token_mixer\.proj\.(conv|bn)\.(\w+)',
-     lambda m: f'network.{2 * int(m[1])}.{m[2]}.token_mixer.proj.'
-               f'{int(CONV_NORM[m[3]]) + 1}.{m[4]}'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.(token_mixer\.(?:talking_head[12]\.\w+|attention_biases))',
-     lambda m: f'network.{2 * int(m[1])}.{m[2]}.{m[3]}'),
-    (r'head_dist\.(.*)', r'dist_head.\1'),
-    (r'((?:norm|head)\..*)', r'\1'),
-]  # fmt: skip
+    (r'^stem\.conv1', 'patch_embed'),
+    (r'^stem\.conv2\.conv', 'patch_embed.3'),
+    (r'^stem\.conv2\.bn', 'patch_embed.4'),
+    (r'^stages\.([12])\.downsample\.conv\.conv', lambda m: f'network.{2 * int(m[1]) - 1}.proj'),
+    (r'^stages\.([12])\.downsample\.conv\.bn', lambda m: f'network.{2 * int(m[1]) - 1}.norm'),
+    (r'^stages\.3\.downsample\.conv\.', 'network.5.downsampled_'),
+    (r'^stages\.3\.downsample', 'network.5'),
+    (r'^stages\.(\d)\.blocks', lambda m: f'network.{2 * int(m[1])}'),
+    (r'\.ls([12])\.gamma', r'.layer_scale_\1'),
+    (r'(\.mlp\.\w+)\.conv', r'\1'),
+    (r'\.fc([12])\.bn', r'.norm\1'),
+    (r'\.mid\.bn', '.mid_norm'),
+    (r'\.q\.local', '.q.local.0'),
+    (r'(attn|mixer)\.proj\.conv', r'\1.proj.1'),
+    (r'(attn|mixer)\.proj\.bn', r'\1.proj.2'),
+    (r'\.conv(?=\.\w+$)', '.0'),
+    (r'\.bn(?=\.\w+$)', '.1'),
+    (r'downsampled_', ''),
+    (r'^head_dist', 'dist_head'),
+]
 PVTV2: Rules = [
-    (r'patch_embed\.(.*)', r'patch_embed1.\1'),
-    (r'stages\.(\d)\.downsample\.(.*)', lambda m: f'patch_embed{int(m[1]) + 1}.{m[2]}'),
-    (r'stages\.(\d)\.blocks\.(\d+)\.mlp\.dwconv\.(\w+)',
-     lambda m: f'block{int(m[1]) + 1}.{m[2]}.mlp.dwconv.dwconv.{m[3]}'),
-    (r'stages\.(\d)\.blocks\.(.*)', lambda m: f'block{int(m[1]) + 1}.{m[2]}'),
-    (r'stages\.(\d)\.norm\.(\w+)', lambda m: f'norm{int(m[1]) + 1}.{m[2]}'),
-    (r'head\.(.*)', r'head.\1'),
-]  # fmt: skip
-DEIT: Rules = [(r'(.*)', r'\1')]  # timm has kept the official keys
+    (r'^patch_embed', 'patch_embed1'),
+    (r'^stages\.(\d)\.downsample', lambda m: f'patch_embed{int(m[1]) + 1}'),
+    (r'^stages\.(\d)\.blocks', lambda m: f'block{int(m[1]) + 1}'),
+    (r'\.dwconv', '.dwconv.dwconv'),
+    (r'^stages\.(\d)\.norm', lambda m: f'norm{int(m[1]) + 1}'),
+]
 RULES = {
-    'deit': DEIT,
+    'deit': [],  # timm has kept the official keys
     'pvt_v2': PVTV2,
     'swiftformer': SWIFTFORMER,
     'shvit': SHVIT,
@@ -114,11 +89,9 @@ RULES = {
 
 def official_keys(family: str, timm_keys: Iterable[str]) -> dict[str, str]:
     """The official spelling of every key of timm's model."""
-    spelled = {}
-    for key in timm_keys:
-        matches = ((re.fullmatch(pattern, key), made) for pattern, made in RULES[family])
-        match, made = next((m, made) for m, made in matches if m)
-        spelled[key] = made(match) if callable(made) else match.expand(made)
+    spelled = {key: key for key in timm_keys}
+    for pattern, made in RULES[family]:
+        spelled = {key: re.sub(pattern, made, official) for key, official in spelled.items()}
     return spelled
 
 

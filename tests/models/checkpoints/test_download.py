@@ -11,7 +11,7 @@ from mmeffvit.models.checkpoints import download
 from mmeffvit.models.checkpoints.download import CheckpointError
 
 STEP, LIMIT = 0.01, 0.2  # seconds between two bytes, and for all of them
-COUNT = 300  # bytes in 3 s, after which the server gives up
+COUNT = 60  # bytes in 0.6 s, after which the server gives up
 
 HEAD = b'HTTP/1.0 200 OK\r\n'
 LENGTH = b'Content-Length: %d\r\n\r\n' % COUNT

@@ -68,18 +68,14 @@ def save_as_mmengine_does(backbone: Backbone, path: Path) -> Path:
     return path.with_suffix('.pth')
 
 
-def save_converted(backbone: Backbone, path: Path, suffix: str = '.safetensors') -> Path:
+def save_converted(backbone: Backbone, path: Path) -> Path:
     family = type(backbone).__name__
     source = save_torch(backbone, path.with_name('source'))
     into = MODELS.build(dict(type=f'mmeffvit.{family}', arch=TINY[family], resolution=WIDE))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr('mmeffvit.zoo.convert.build_backbone', lambda _: into)
-        write(convert_into(source, family), path.with_suffix(suffix))
-    return path.with_suffix(suffix)
-
-
-def save_converted_for_torch(backbone: Backbone, path: Path) -> Path:
-    return save_converted(backbone, path, '.pth')
+        write(convert_into(source, family), path.with_suffix('.safetensors'))
+    return path.with_suffix('.safetensors')
 
 
 def save_folder(backbone: Backbone, path: Path) -> Path:
@@ -92,7 +88,7 @@ def save_folder(backbone: Backbone, path: Path) -> Path:
 @pytest.mark.parametrize('resolution', [(288, 512), WIDE])
 @pytest.mark.parametrize(
     'save',
-    [save_torch, save_as_mmengine_does, save_converted, save_converted_for_torch, save_folder],
+    [save_torch, save_as_mmengine_does, save_converted, save_folder],
 )
 @pytest.mark.parametrize('family', FAMILIES)
 def test_tables_of_wide_images_are_resized_from_their_own_grid(family, save, resolution, tmp_path):

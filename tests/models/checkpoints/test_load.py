@@ -1,9 +1,5 @@
 """Released files of every kind into a backbone: what loads, what is rejected, what is reported."""
 
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 import torch
 from mmengine.config import Config
@@ -17,6 +13,7 @@ from mmeffvit.models.checkpoints.download import download
 from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.models.checkpoints.sources import copy_into, fetch
 from mmeffvit.train.checks.settings import loads_weights
+from tests.deploy.web.browser import serve
 from tests.models.checkpoints import spelling
 
 ARCH = dict(channels=(8, 8, 16, 16), depths=(3, 3, 6, 4))  # the blocks of XS
@@ -119,15 +116,6 @@ def test_a_dense_official_file_brings_its_output_norms(tmp_path, log):
     assert '0 missing' in log.text
 
 
-def test_a_safetensors_file_loads(tmp_path):
-    source = randomised()
-    tensors = {key: value.contiguous() for key, value in official_state(source).items()}
-    save_file(tensors, tmp_path / 'model.safetensors')
-    ours = SwiftFormer(ARCH)
-    ours.load_pretrained(tmp_path / 'model.safetensors')
-    assert_same(ours, source)
-
-
 def test_the_backbone_of_a_full_detector_loads(tmp_path):
     source = randomised()
     state = {f'backbone.{key}': value for key, value in source.state_dict().items()}
@@ -209,11 +197,8 @@ def server(tmp_path):
     """A web server on this machine for the files in ``tmp_path / 'web'``."""
     folder = tmp_path / 'web'
     folder.mkdir()
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as running:
-        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
-        yield folder, f'http://127.0.0.1:{running.server_port}'
-        running.shutdown()
+    with serve(folder) as address:
+        yield folder, address.rstrip('/')
 
 
 def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
@@ -239,16 +224,6 @@ def test_an_unfinished_download_that_is_a_link_leaves_its_target_as_it_is(kind, 
     download(f'{address}/official.pth', tmp_path / 'cache' / 'official.pth')
     assert (tmp_path / 'cache' / 'official.pth').read_bytes() == b'weights'
     assert mine.read_bytes() == b'precious'
-
-
-def test_a_failed_download_says_where_to_put_the_file(tmp_path, monkeypatch, server):
-    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
-    _, address = server
-    with pytest.raises(
-        CheckpointError,
-        match=r'(?s)--out-dir DIR.* MMEFFVIT_WEIGHTS=DIR.* copy it to .*cache.*absent\.pth',
-    ):
-        SwiftFormer(ARCH).load_pretrained(f'{address}/absent.pth')
 
 
 def test_files_of_the_hub_are_taken_from_the_folder_of_downloaded_weights(tmp_path, monkeypatch):

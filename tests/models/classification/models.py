@@ -15,6 +15,7 @@ require_or_skip('mmpretrain')
 from mmpretrain.structures import DataSample  # noqa: E402
 
 import mmeffvit.models.classification  # noqa: E402, F401
+from mmeffvit.config.load import load_config  # noqa: E402
 
 SWIFTFORMER = dict(channels=(8, 8, 8, 16), depths=(1, 1, 1, 1))
 SHVIT = dict(channels=(16, 16, 16), depths=(1, 1, 1), attended=(0, 8, 8))
@@ -47,6 +48,24 @@ def tiny_teacher() -> dict:
         backbone=dict(type='mmeffvit.SHViT', arch=SHVIT, out_indices=(2,)),
         head=dict(type='mmeffvit.ClassifierHead', num_classes=3, in_channels=16, norm='pooled'),
     )
+
+
+def write_config(path: Path, name: str, root: Path, backbone: dict, **model: object) -> Path:
+    """A config of ours with a tiny backbone, for images of 64 pixels of the classes in a folder."""
+    config = load_config(name, {'data_root': str(root)})
+    for key, value in dict(backbone=backbone, **model).items():
+        config.model[key] = value
+    config.model.data_preprocessor.num_classes = len(CLASSES)
+    config.model.head.update(num_classes=len(CLASSES), in_channels=16)
+    for mode in ('train', 'val', 'test'):
+        loader = config[f'{mode}_dataloader']
+        loader.update(batch_size=4, num_workers=0, persistent_workers=False)
+        loader.dataset.metainfo = dict(classes=CLASSES)
+        for step in loader.dataset.pipeline:
+            step.update({key: 64 for key in ('scale', 'crop_size') if key in step})
+    config.val_evaluator.topk = config.test_evaluator.topk = 1
+    config.dump(path)
+    return path
 
 
 def write_images(folder: Path, names: tuple[str, ...], number: int = 4) -> None:

@@ -5,7 +5,6 @@ import pytest
 import torch
 from mmengine.dataset import Compose
 from PIL import Image
-from torch import nn
 
 import mmeffvit
 from mmeffvit.errors import CheckpointError
@@ -19,40 +18,26 @@ from tests.models.parity import TOLERANCE, randomized
 SIDE = 96
 
 
-PVTV2 = dict(
-    type='ImageClassifier',
-    backbone=dict(type='mmeffvit.PVTv2', arch='b0', out_indices=(3,)),
-    head=dict(type='mmeffvit.ClassifierHead', num_classes=1000, in_channels=256),
-)
-CASES = [
-    ('swiftformer', 'swiftformer_xs', {}),
-    ('shvit', 'shvit_s1', {}),
-    ('mobilevitv2', 'mobilevitv2_050', {}),
-    ('efficientformerv2', 'efficientformerv2_s0', dict(img_size=SIDE)),
-    ('pvt_v2', 'pvt_v2_b0', {}),
-    ('deit', 'deit_tiny_patch16_224', dict(img_size=SIDE)),
-    ('deit', 'deit_tiny_distilled_patch16_224', dict(img_size=SIDE)),
+CASES = [  # name in timm, our config, whether timm builds it for one size of images
+    ('swiftformer', 'swiftformer_xs', 'swiftformer_xs', False),
+    ('shvit', 'shvit_s1', 'shvit_s1', False),
+    ('mobilevitv2', 'mobilevitv2_050', 'mobilevitv2_050', False),
+    ('efficientformerv2', 'efficientformerv2_s0', 'efficientformerv2_s0', True),
+    ('pvt_v2', 'pvt_v2_b0', 'pvtv2_b0', False),
+    ('deit', 'deit_tiny_patch16_224', 'deit_t', True),
+    ('deit', 'deit_tiny_distilled_patch16_224', 'deit_t', True),
 ]
 
 
-def student(name: str) -> nn.Module:
-    if name.startswith('pvt'):
-        return build(PVTV2).eval()
-    if name.startswith('deit'):
-        model = load('classifier_deit_t').model
+@pytest.mark.parametrize(('family', 'name', 'config', 'is_sized'), CASES)
+def test_scores_are_those_of_timm(timm, tmp_path, family, name, config, is_sized):
+    theirs = randomized(timm.create_model(name, **(dict(img_size=SIDE) if is_sized else {})))
+    model = load(f'classifier_{config}').model
+    if is_sized:
         model.backbone.resolution = SIDE
-        if 'distilled' in name:
-            model.backbone.class_tokens, model.head.distilled = 2, True
-        return build(model).eval()
-    model = load(f'classifier_{name}').model
-    if name.startswith('efficient'):
-        model.backbone.resolution = SIDE
-    return build(model).eval()
-
-
-@pytest.mark.parametrize(('family', 'name', 'options'), CASES)
-def test_scores_are_those_of_timm(timm, tmp_path, family, name, options):
-    theirs, ours = randomized(timm.create_model(name, **options)), student(name)
+    if 'distilled' in name:
+        model.backbone.class_tokens, model.head.distilled = 2, True
+    ours = build(model).eval()
     state = theirs.state_dict()
     x = torch.randn(2, 3, SIDE, SIDE)
     with torch.no_grad():

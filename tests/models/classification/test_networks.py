@@ -57,12 +57,3 @@ def test_convolutions_replace_pooling_and_then_additive_attention_replaces_self_
     assert {k for k in plain if k.startswith(stem_and_ends)} <= {*model.state_dict()}
     with torch.no_grad():
         assert model(torch.zeros(1, 3, 224, 224))[-1].shape == (1, 448, 7, 7)
-
-
-@pytest.mark.parametrize(
-    ('cls', 'options', 'word'),
-    [(MobileViT, dict(arch='m'), "'m'"), (EfficientFormer, dict(attention='flow'), "'flow'")],
-)
-def test_an_unknown_choice_is_reported(cls, options, word):
-    with pytest.raises(ValueError, match=word):
-        cls(**options)

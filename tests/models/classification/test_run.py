@@ -17,42 +17,13 @@ from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.utils.images import read_image
 from mmeffvit.zoo.source import find_source
-from tests.conftest import ROOT, run_command_here
-from tests.models.classification.models import CLASSES, SWIFTFORMER, tiny_teacher, write_images
-
-CONFIG = """
-_base_ = {base!r}
-data_root = {root!r}
-meta = dict(classes={classes!r})
-train_pipeline = [
-    {{{{_base_.load}}}},
-    dict(type='RandomResizedCrop', scale=64, backend='pillow', interpolation='bicubic'),
-    {{{{_base_.augment}}}},
-    {{{{_base_.erase}}}},
-    dict(type='PackInputs'),
-]
-test_pipeline = [
-    {{{{_base_.load}}}}, dict(type='CenterCrop', crop_size=64), dict(type='PackInputs'),
-]
-options = dict(batch_size=4, num_workers=0, persistent_workers=False)
-data = dict(data_root=data_root, metainfo=meta)
-train_dataloader = dict(dataset=dict(pipeline=train_pipeline, **data), **options)
-val_dataloader = dict(dataset=dict(pipeline=test_pipeline, **data), **options)
-test_dataloader = val_dataloader
-model = dict(
-    data_preprocessor=dict(num_classes=3),
-    backbone=dict(
-        _delete_=True, type='mmeffvit.SwiftFormer', arch={arch!r}, out_indices=(3,),
-        output_norm=False,
-    ),
-    head=dict(num_classes=3, in_channels=16),
-    teacher=dict(_delete_=True, **{teacher!r}),
-    teacher_ckpt=None,
+from tests.conftest import run_command_here
+from tests.models.classification.models import (
+    CLASSES,
+    tiny_student,
+    write_config,
+    write_images,
 )
-train_cfg = dict(max_epochs=2, val_interval=1)
-val_evaluator = dict(topk=1)
-test_evaluator = dict(topk=1)
-"""
 
 
 @pytest.fixture(scope='module')
@@ -61,18 +32,13 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp('run')
     for split in ('train', 'val'):
         write_images(folder / 'data' / split, CLASSES)
-    config = folder / 'tiny.py'
-    base = str(ROOT / 'configs' / 'classifier_swiftformer_l1.py')
-    config.write_text(
-        CONFIG.format(
-            base=base,
-            root=str(folder / 'data'),
-            classes=CLASSES,
-            arch=SWIFTFORMER,
-            teacher=tiny_teacher(),
-        )
-    )
-    run = run_command_here('train', config, '--work-dir', folder / 'work', '--seed', 0)
+    student = tiny_student()
+    config = write_config(
+        folder / 'tiny.py', 'classifier_swiftformer_l1', folder / 'data', student['backbone'],
+        teacher=student['teacher'], teacher_ckpt=None,
+    )  # fmt: skip
+    run = run_command_here('train', config, '--work-dir', folder / 'work', '--seed', 0,
+                           '--cfg-options', 'train_cfg.max_epochs=2')  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'Top 1 Accuracy' in run.stdout
     return folder

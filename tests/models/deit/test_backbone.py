@@ -94,50 +94,6 @@ def test_maps_of_a_mixer_are_those_of_the_cells():
     assert readings[name].arrays['competed'].shape == (2, 4, 3)
 
 
-def test_windows_need_a_map():
-    with pytest.raises(ValueError, match='windows on a map: choose class_tokens=0'):
-        DeiT(TINY, attention='eva')
-    maps = DeiT(TINY, attention=dict(type='eva', window=2), class_tokens=0)(
-        torch.randn(1, 3, 64, 48)
-    )
-    assert maps[3].shape == (1, 16, 4, 3)
-
-
-def test_layers_start_as_those_of_the_authors():
-    torch.manual_seed(0)
-    backbone = DeiT('t')
-    assert float(backbone.stages[3].blocks[2].feed_forward.expand.weight.std()) == pytest.approx(
-        0.02, rel=0.02
-    )
-    assert float(backbone.stem.positions.std()) == pytest.approx(0.02, rel=0.02)
-    assert not backbone.stages[0].blocks[0].attention.qkv.bias.any()
-
-
-@pytest.mark.parametrize(
-    ('options', 'words'),
-    [
-        (dict(attention='linear'), "attention is 'linear'; choose one of"),
-        (
-            dict(attention=dict(type='multi_head', num_heads=2)),
-            "num_heads is 2: attention='multi_head' takes no arguments",
-        ),
-        (dict(class_tokens=3), 'class_tokens is 3; choose 0, 1 or 2'),
-        (
-            dict(attention=dict(type='mobile', head_channels=5)),
-            'head_channels is 5; choose a divisor of 192',
-        ),
-        (dict(output='tokens'), "output is 'tokens'; choose one of"),
-        (dict(output='class_tokens', class_tokens=0), 'but class_tokens is 0'),
-        (dict(resolution=0), r'resolution is \(0, 0\)'),
-        (dict(arch=dict(TINY, heads=3)), 'divisible by the heads'),
-        (dict(arch=dict(TINY, depths=(1, 1, 1))), '4 depths'),
-    ],
-)
-def test_invalid_arguments_are_named(options, words):
-    with pytest.raises(ValueError, match=words):
-        DeiT(**options)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize('resolution', [224, 64])
 @pytest.mark.parametrize('layout', [official, DeiT.state_dict], ids=['official', 'ours'])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
+from mmdet.models.losses.gfocal_loss import distribution_focal_loss, quality_focal_loss
 from mmdet.registry import MODELS
 from mmengine.config import ConfigDict
 from mmengine.registry import init_default_scope
@@ -51,14 +51,10 @@ def naive_points() -> list[tuple[float, float, int]]:
 
 def naive_boxes(sides: torch.Tensor) -> torch.Tensor:
     """(N, 4 * 8) -> (N, 4): the mean of each side's distribution, in strides from the point."""
-    boxes = []
-    for (x, y, stride), row in zip(naive_points(), sides.double(), strict=True):
-        left, top, right, bottom = (
-            stride * sum(float(p) * i for i, p in enumerate(side.softmax(0)))
-            for side in row.view(4, 8)
-        )
-        boxes.append([x - left, y - top, x + right, y + bottom])
-    return torch.tensor(boxes, dtype=torch.float64)
+    x, y, stride = torch.tensor(naive_points()).double().T
+    distances = (sides.double().view(-1, 4, 8).softmax(2) * torch.arange(8)).sum(2)
+    left, top, right, bottom = (distances * stride[:, None]).T
+    return torch.stack([x - left, y - top, x + right, y + bottom], dim=1)
 
 
 def naive_targets(scores: torch.Tensor, boxes: torch.Tensor) -> tuple[list[int], list[float]]:
@@ -114,24 +110,22 @@ def test_losses_are_those_of_their_equations(predicted):
     boxes = naive_boxes(sides)
     owners, quality = naive_targets(logits.sigmoid(), boxes)
     total = max(sum(quality), 1.0)
-    expected = dict(loss_cls=0.0, loss_bbox=0.0, loss_dfl=0.0)
-    for i, (owner, target) in enumerate(zip(owners, quality, strict=True)):
-        wanted = torch.zeros(NUM_CLASSES, dtype=torch.float64)
-        if owner >= 0:
-            wanted[LABELS[owner]] = target
-            giou = generalized_box_iou(boxes[i : i + 1], BOXES[owner : owner + 1].double())
-            expected['loss_bbox'] += 2 * float(1 - giou) * target / total
-            x, y, stride = naive_points()[i]
-            x1, y1, x2, y2 = BOXES[owner].tolist()
-            offsets = torch.tensor([x - x1, y - y1, x2 - x, y2 - y], dtype=torch.float64) / stride
-            for offset, side in zip(offsets.clamp(0, 6.99), sides[i].double().view(4, 8)):  # noqa: B905
-                low = int(offset)
-                shares = side.log_softmax(0)
-                cross = -shares[low] * (low + 1 - offset) - shares[low + 1] * (offset - low)
-                expected['loss_dfl'] += 0.25 * float(cross) * target / (4 * total)
-        score = logits[i].double()
-        cross = F.binary_cross_entropy_with_logits(score, wanted, reduction='none')
-        expected['loss_cls'] += float((cross * (wanted - score.sigmoid()) ** 2).sum()) / total
+    owner, target = torch.tensor(owners), torch.tensor(quality, dtype=torch.float64)
+    own = owner >= 0
+    labels = torch.where(own, LABELS[owner], NUM_CLASSES)
+    truth, weights = BOXES[owner[own]].double(), target[own]
+    points, stride = torch.tensor(naive_points()).double()[own].split((2, 1), dim=1)
+    offsets = torch.cat([points - truth[:, :2], truth[:, 2:] - points], dim=1) / stride
+    giou = generalized_box_iou(boxes[own], truth).diag()
+    dfl = distribution_focal_loss(
+        sides[own].double().view(-1, 8), offsets.flatten().clamp(0, 6.99), reduction='none'
+    )
+    cls = quality_focal_loss(logits.double(), (labels, target), reduction='none')
+    expected = dict(
+        loss_cls=float(cls.sum()) / total,
+        loss_bbox=2 * float(((1 - giou) * weights).sum()) / total,
+        loss_dfl=0.25 * float((dfl * weights.repeat_interleave(4)).sum()) / (4 * total),
+    )
     assert {name: float(loss) for name, loss in losses.items()} == pytest.approx(expected, rel=1e-4)
 
 

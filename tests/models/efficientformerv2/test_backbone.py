@@ -6,8 +6,6 @@ import torch.nn.functional as F
 
 from mmeffvit.models import EfficientFormerV2
 from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention, TalkingHeadsAttention
-from mmeffvit.models.efficientformerv2.position_bias import PositionBias
-from mmeffvit.models.layers.regularization import DropPath, LayerScale
 from tests.models.declared import EFFICIENTFORMERV2 as TINY
 from tests.models.parity import load_from, randomized
 
@@ -35,24 +33,6 @@ def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log):
     torch.testing.assert_close(last_map(ours, 256, 448), last_map(small, 256, 448))
 
 
-def test_drop_path_rises_over_all_blocks():
-    backbone = EfficientFormerV2('s0', drop_path_rate=0.13)
-    probs = [m.drop_prob for m in backbone.modules() if isinstance(m, DropPath)]
-    assert probs == pytest.approx([0.13 * i / 13 for i in range(14)])
-
-
-def test_initial_values_are_the_official_ones():
-    backbone = EfficientFormerV2('s0')
-    (scale,) = {m.scale.unique().item() for m in backbone.modules() if isinstance(m, LayerScale)}
-    assert scale == pytest.approx(1e-5)
-    feed_forward = backbone.stages[3].blocks[-1].feed_forward
-    # 123,904 weights: the standard deviation of their deviation is 0.2 %
-    assert feed_forward.expand.conv.weight.std().item() == pytest.approx(0.02, rel=0.02)
-    assert feed_forward.expand.conv.bias.abs().max() == 0
-    assert feed_forward.depthwise.conv.bias.abs().max() > 0
-    assert all(m.table.abs().max() == 0 for m in backbone.modules() if isinstance(m, PositionBias))
-
-
 @pytest.mark.parametrize(('downsampling', 'dropped'), [('local_global', 20), ('mobile', 21)])
 def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsampling, dropped):
     theirs = randomized(timm.create_model('efficientformerv2_s0'))
@@ -62,39 +42,6 @@ def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsa
     assert torch.equal(value, theirs.stages[3].blocks[-1].token_mixer.v.conv.weight)
     # a table and two talking heads with bias in each of four blocks; 9 tensors of classifiers
     assert f'{dropped + 9} ignored, 0 missing' in log.text
-
-
-@pytest.mark.parametrize(
-    ('options', 'named'),
-    [
-        (
-            dict(attention='talking'),
-            r"attention is 'talking'; choose one of \('local_global', 'mobile'",
-        ),
-        (dict(downsampling='flow'), "downsampling is 'flow'; choose one of"),
-        (dict(attention=dict(type='mobile', form='x')), "form is 'x'; choose one of"),
-        (
-            dict(attention=dict(type='local_global', form='code')),
-            "form is 'code': attention='local_global' takes no arguments",
-        ),
-        (
-            dict(downsampling=dict(type='mobile', stride=2)),
-            "stride is 2: downsampling='mobile' takes head_channels, ",
-        ),
-        (
-            dict(attention=dict(type='mobile', head_channels=3)),
-            'head_channels is 3; choose a divisor of 256',
-        ),
-        (dict(attention=dict(window=3)), r"attention is \{'window': 3\}; choose one of"),
-        (dict(downsampling=dict(type='mobile', head_channels=256)), 'choose a divisor of 128'),
-        (dict(resolution=0), r'resolution is \(0, 0\)'),
-        (dict(arch=dict(TINY, attended=(3, 0))), 'got EfficientFormerV2Arch'),
-        (dict(arch=dict(TINY, depths=(1, 1, 2))), 'got EfficientFormerV2Arch'),
-    ],
-)
-def test_bad_arguments_are_named_with_their_choices(options, named):
-    with pytest.raises(ValueError, match=named):
-        EfficientFormerV2(**options)
 
 
 @pytest.mark.parametrize('size', [(6, 8), (7, 5)])

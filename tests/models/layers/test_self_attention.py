@@ -1,13 +1,12 @@
 """Self-attention between pixels of patches, against equations on tokens sliced from the map."""
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.models.deit.attention import MultiHeadAttention
 from mmeffvit.models.layers.self_attention import SelfAttention
 from mmeffvit.models.mobilevitv2.ablations import (
     LatentSelfAttention,
@@ -19,8 +18,6 @@ from mmeffvit.models.mobilevitv2.attention import (
     SeparableSelfAttention,
 )
 from mmeffvit.models.mobilevitv2.backbone import make_encoder
-from mmeffvit.models.pvtv2.attention import SpatialReductionAttention
-from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 from mmeffvit.models.swiftformer.ablations import CrossCovarianceAttention, TransposeAttention
 
 CHANNELS, HEADS = 8, 2
@@ -37,33 +34,24 @@ def project(conv: nn.Conv2d, x: Tensor) -> Tensor:
     return x @ conv.weight[:, :, 0, 0].T + conv.bias
 
 
-def samples(x: Tensor, patch: int) -> Iterator[tuple[Tensor, ...]]:
-    """Rows and columns of the pixels at each position in the patches of an image (C, H, W)."""
-    rows, columns = (torch.arange(side) for side in x.shape[1:])
-    for row in range(patch):
-        for column in range(patch):
-            yield torch.meshgrid(rows[row::patch], columns[column::patch], indexing='ij')
-
-
 def by_sample(layer: nn.Module, x: Tensor, of_tokens) -> Tensor:
-    """Run ``of_tokens(tokens, grid)`` on the tokens (T, C) of every sample, and W_o on the rest."""
-    out = torch.empty_like(x)
-    for image, result in zip(x, out, strict=True):
-        for rows, columns in samples(image, layer.patch_size):
-            tokens = image[:, rows, columns].flatten(1).T
-            mixed = project(layer.out, of_tokens(tokens, rows.shape))
-            result[:, rows, columns] = mixed.T.unflatten(1, rows.shape)
-    return out
+    """Run ``of_tokens(tokens, grid)`` on the tokens (T, C) of every sample, and W_o on the rest.
+
+    A sample has the pixels at one position in the patches of an image.
+    """
+    side, (batch, channels) = layer.patch_size, x.shape[:2]
+    samples = F.pixel_unshuffle(x, side).unflatten(1, (channels, -1)).transpose(1, 2).flatten(0, 1)
+    mixed = [
+        project(layer.out, of_tokens(sample.flatten(1).T, sample.shape[1:])).T for sample in samples
+    ]
+    out = torch.stack(mixed).view_as(samples).unflatten(0, (batch, -1)).transpose(1, 2)
+    return F.pixel_shuffle(out.flatten(1, 2), side)
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention of tokens (T, C) in heads, one after the other."""
-    parts = (m.chunk(HEADS, dim=1) for m in (query, key, value))
-    mixed = []
-    for q, k, v in zip(*parts, strict=True):
-        weights = (torch.einsum('nd,md->nm', q, k) / math.sqrt(q.shape[1])).exp()
-        mixed.append(weights @ v / weights.sum(1, keepdim=True))
-    return torch.cat(mixed, dim=1)
+def attend(*tokens: Tensor) -> Tensor:
+    """Attention of queries, keys and values (T, C) in heads."""
+    q, k, v = (m.unflatten(1, (HEADS, -1)).transpose(0, 1) for m in tokens)
+    return F.scaled_dot_product_attention(q, k, v).transpose(0, 1).flatten(1)
 
 
 @torch.no_grad()
@@ -76,19 +64,9 @@ def test_self_attention_equals_its_equation(size, patch_size):
 
 
 def resized(projection: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Bilinear resizing of every row written out, scaled to the number of tokens: (p, T)."""
-    factors = []
-    for side, target in zip(projection.shape[1:], grid, strict=True):
-        factor = torch.zeros(target, side, dtype=projection.dtype)
-        for i in range(target):
-            place = min(max((i + 0.5) * side / target - 0.5, 0), side - 1)
-            low = min(int(place), max(side - 2, 0))
-            factor[i, low] += 1 - (place - low)
-            factor[i, min(low + 1, side - 1)] += place - low
-        factors.append(factor)
-    rows, columns = factors
-    larger = torch.einsum('ir,prc,jc->pij', rows, projection, columns)
-    return larger.flatten(1) * projection[0].numel() / larger[0].numel()
+    """Every row resized like an image, and scaled to the number of tokens: (p, T)."""
+    larger = F.interpolate(projection[None], grid, mode='bilinear')[0].flatten(1)
+    return larger * projection[0].numel() / larger.shape[1]
 
 
 @torch.no_grad()
@@ -185,19 +163,14 @@ def test_random_tokens_differ_in_train_mode_alone_and_the_others_pass_unchanged(
 
 @torch.no_grad()
 @pytest.mark.parametrize('size', [(1, 1), (5, 3)])
-def test_cross_covariance_attention_equals_its_equation(size):
+def test_cross_covariance_attention_is_that_of_timm(timm, size):
     layer = normal(CrossCovarianceAttention(CHANNELS, HEADS))
+    theirs = timm.models.xcit.XCA(CHANNELS, HEADS, qkv_bias=True).double()
+    state = {key.replace('out.', 'proj.'): value for key, value in layer.state_dict().items()}
+    theirs.load_state_dict({k: v[..., 0, 0] if v.ndim == 4 else v for k, v in state.items()})
     x = torch.randn(2, CHANNELS, *size, dtype=torch.float64)
-    for image, found in zip(x, layer(x), strict=True):
-        query, key, value = project(layer.qkv, image.flatten(1).T).chunk(3, dim=1)
-        query, key = (m / m.square().sum(0, keepdim=True).sqrt() for m in (query, key))
-        heads = [m.chunk(HEADS, dim=1) for m in (query, key, value)]
-        mixed = []
-        for head, (q, k, v) in enumerate(zip(*heads, strict=True)):
-            weights = (torch.einsum('nd,ne->de', q, k) * layer.temperature[head, 0, 0]).exp()
-            mixed.append(torch.einsum('de,ne->nd', weights / weights.sum(1, keepdim=True), v))
-        expected = project(layer.out, torch.cat(mixed, dim=1)).T.unflatten(1, size)
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    expected = theirs(x.flatten(2).mT).mT.unflatten(2, size)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
 
 
 @torch.no_grad()
@@ -206,15 +179,11 @@ def test_cross_covariance_attention_equals_its_equation(size):
 def test_transpose_attention_equals_its_equation(heads, softmax_over):
     layer = normal(TransposeAttention(CHANNELS, heads, softmax_over=softmax_over))
     x = torch.randn(2, CHANNELS, 3, 2, dtype=torch.float64)
-    for image, found in zip(x, layer(x), strict=True):
-        parts = project(layer.qkv, image.flatten(1).T).chunk(3, dim=1)
-        mixed = []
-        for q, k, v in zip(*(m.chunk(heads, dim=1) for m in parts), strict=True):
-            scores = (torch.einsum('nd,ne->de', q, k) / math.sqrt(q.shape[1])).exp()
-            scores = scores / scores.sum(1 if softmax_over == 'keys' else 0, keepdim=True)
-            mixed.append(torch.einsum('nd,de->ne', v, scores))
-        expected = project(layer.out, torch.cat(mixed, dim=1)).T.unflatten(1, (3, 2))
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    q, k, v = (m.unflatten(1, (heads, -1)).flatten(3) for m in layer.qkv(x).chunk(3, dim=1))
+    scores = q @ k.mT / math.sqrt(q.shape[2])  # of channels of queries and of keys: (B, M, D, D)
+    scores = scores.softmax(3 if softmax_over == 'keys' else 2)
+    expected = layer.out((scores.mT @ v).reshape(x.shape))
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
 
 
 @torch.no_grad()
@@ -251,24 +220,3 @@ def test_half_precision_stays_finite(name, dtype):
     x = 20 * torch.randn(1, CHANNELS, 32, 32)
     x[..., 0] = 0
     assert LAYERS[name]().to(dtype)(x.to(dtype)).isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ('build', 'named'),
-    [
-        (lambda: SelfAttention(10, 4), '10 channels are not divisible into 4 heads'),
-        (lambda: TransposeAttention(8, 0), '8 channels are not divisible into 0 heads'),
-        (lambda: MultiHeadAttention(16, 3), '16 channels are not divisible into 3 heads'),
-        (lambda: SpatialReductionAttention(16, 3), '16 channels are not divisible into 3 heads'),
-        (lambda: PartialMultiHeadAttention(14, 6, num_heads=4), '6 channels are not divisible'),
-        (lambda: SampledSelfAttention(8, sampling='row'), "sampling is 'row'; choose one of"),
-        (lambda: TransposeAttention(8, softmax_over='rows'), r"'rows'; choose one of \('keys', 'q"),
-        (lambda: SampledSelfAttention(8, pixels=5), 'pixels is 5; choose 1 to 4'),
-        (lambda: SampledSelfAttention(8, patches=0), 'patches is 0; choose a ratio above 0'),
-        (lambda: LatentSelfAttention(8, 0), 'num_latents is 0; it must be at least 1'),
-        (lambda: LinformerAttention(8, projected=0), r'projected is 0 and grid is \(16, 16\)'),
-    ],
-)
-def test_bad_arguments_are_named(build, named):
-    with pytest.raises(ValueError, match=named):
-        build()

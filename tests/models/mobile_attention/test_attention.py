@@ -101,29 +101,3 @@ def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
     inputs = [x.requires_grad_() for x in (query, key, value)]
     MobileAttention(*SIZES)(*inputs).square().sum().backward()
     assert all(x.grad.isfinite().all() for x in inputs)
-
-
-@pytest.mark.parametrize(
-    ('options', 'named'),
-    [
-        (
-            dict(form=dict(type='code', kernel='relu')),
-            r"'relu'; choose one of \('sigmoid', 'cosine_sigmoid'\)",
-        ),
-        (
-            dict(form=dict(type='code', normalizer='row')),
-            r"'row'; choose one of \('token', 'head'\)",
-        ),
-        (dict(head_channels=0), '0; it must be at least 1'),
-        (dict(form='file'), "form is 'file'; choose one of 'default', 'code', 'paper'"),
-        (dict(form=dict(type='code', decay=1)), 'change only'),
-        (
-            dict(form=dict(type='code', softmax_over='channels')),
-            r"'channels'; choose one of \('tokens', 'heads'\)",
-        ),
-        (dict(form=dict(type='code', epsilon=-1)), 'epsilon is -1; it must be at least 0'),
-    ],
-)
-def test_bad_arguments_are_named(options, named):
-    with pytest.raises(ValueError, match=named):
-        MobileAttention(*SIZES, **options)

@@ -6,6 +6,7 @@ from inspect import signature
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.models.layers.choice import choose
@@ -33,112 +34,64 @@ def maps(size: tuple[int, int], batch: int = 2) -> list[Tensor]:
     return [torch.randn(batch, c, *size, dtype=torch.float64) for c in (CHANNELS, CHANNELS, VALUES)]
 
 
-def loop(
-    of_head, layer: nn.Module, query: Tensor, key: Tensor, value: Tensor, heads: int
-) -> Tensor:
-    """Run ``of_head(q, k, v, h)`` on tokens (N, D) of every image and head."""
-    out = torch.empty_like(value)
-    for b in range(len(query)):
-        parts = [m[b].flatten(1).chunk(heads) for m in (query, key, value, out)]
-        for h, (q, k, v, o) in enumerate(zip(*parts, strict=True)):
-            o.copy_(of_head(q.T, k.T, v.T, h).T)
-    return out
+def by_head(of_heads, layer: nn.Module, *inputs: Tensor) -> Tensor:
+    """Run ``of_heads(layer, q, k, v)`` on the tokens of every head, (B, M, N, D)."""
+    heads = CHANNELS // layer.head_channels
+    q, k, v = (m.unflatten(1, (heads, -1)).flatten(3).mT for m in inputs)
+    return of_heads(layer, q, k, v).mT.reshape(inputs[2].shape)
 
 
-def token_softmax(layer, query, key, value) -> Tensor:
-    def of_head(q, k, v, _):
-        weights = torch.einsum('nd,md->nm', q, k).div(math.sqrt(q.shape[1])).exp()
-        return torch.einsum('nm,mc->nc', weights, v) / weights.sum(1, keepdim=True)
-
-    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+def softmax(_, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v)
 
 
-def token_linear(layer, query, key, value) -> Tensor:
-    def of_head(q, k, v, _):
-        weights = torch.einsum('nd,md->nm', 1 / (1 + (-q).exp()), 1 / (1 + (-k).exp()))
-        return torch.einsum('nm,mc->nc', weights, v) / weights.sum(1, keepdim=True)
-
-    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+def linear(_, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = q.sigmoid() @ k.sigmoid().mT
+    return weights @ v / weights.sum(-1, keepdim=True)
 
 
-def among_heads(weigh, layer, query, key, value) -> Tensor:
-    """Equations 3 and 4: the (M, M) weights of one token after the other."""
-    heads, out = CHANNELS // layer.head_channels, torch.empty_like(value)
-    for b in range(len(query)):
-        for y in range(query.shape[2]):
-            for x in range(query.shape[3]):
-                q, k, v = (m[b, :, y, x].view(heads, -1) for m in (query, key, value))
-                rows = []
-                for h in range(heads):
-                    weights = torch.stack([weigh(q[h], k[i]) for i in range(heads)])
-                    rows.append(sum(weights[i] * v[i] for i in range(heads)) / weights.sum())
-                out[b, :, y, x] = torch.cat(rows)
-    return out
+def among_heads(of_tokens, layer, q, k, v) -> Tensor:
+    """Equations 3 and 4: the heads of a token take the place of the tokens of a head."""
+    return of_tokens(layer, *(m.transpose(1, 2) for m in (q, k, v))).transpose(1, 2)
 
 
-def of_softmax(q: Tensor, k: Tensor) -> Tensor:
-    return (q @ k / math.sqrt(len(q))).exp()
-
-
-def of_sigmoids(q: Tensor, k: Tensor) -> Tensor:
-    return (1 / (1 + (-q).exp())) @ (1 / (1 + (-k).exp()))
-
-
-def castling(layer, query, key, value) -> Tensor:
-    filters = layer.conv.weight[:, 0, 0]
-
-    def of_head(q, k, v, h):
-        q, k = (m / m.square().sum(1, keepdim=True).sqrt() for m in (q, k))
-        out = torch.empty_like(v)
-        for n in range(len(v)):
-            x = v[n] / 2 + sum((q[n] @ k[m]) * v[m] for m in range(len(v))) / math.pi
-            near = [(n + i - 4, i) for i in range(9) if 0 <= n + i - 4 < len(v)]
-            local = sum(filters[h, i] * v[m] for m, i in near)
-            out[n] = x / x.square().sum().sqrt() + local
-        return out
-
-    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+def castling(layer, q, k, v) -> Tensor:
+    weights = (q @ k.mT / math.sqrt(q.shape[3])).softmax(-1)
+    q, k = F.normalize(q, dim=3), F.normalize(k, dim=3)
+    x = v / 2 + q @ k.mT @ v / math.pi
+    if layer.training:
+        masked = weights * (weights > 0.02)
+        assert 0 < masked.count_nonzero() < masked.numel()
+        x = x + masked @ v
+    near = F.pad(v, (0, 0, 4, 4)).unfold(2, 9, 1)  # (B, M, N, D, 9)
+    return F.normalize(x, dim=3) + torch.einsum('bhndi,hi->bhnd', near, layer.conv.weight[:, 0, 0])
 
 
 def squeeze_excite(layer, query, key, value) -> Tensor:
-    out = token_linear(layer, query, key, value)
-    for image in out:
-        parts = image.chunk(layer.squeeze.in_features)  # heads, or channels
-        means = torch.stack([part.mean() for part in parts])
-        hidden = (layer.squeeze.weight @ means + layer.squeeze.bias).clamp_min(0)
-        scores = layer.excite.weight @ hidden + layer.excite.bias
-        for part, score in zip(parts, scores, strict=True):
-            part.mul_(1 / (1 + (-score).exp()))
-    return out
+    out = by_head(linear, layer, query, key, value)
+    means = out.unflatten(1, (layer.squeeze.in_features, -1)).mean((2, 3, 4))  # heads or channels
+    scores = layer.excite(layer.squeeze(means).relu()).sigmoid()
+    return out * scores.repeat_interleave(VALUES // scores.shape[1], dim=1)[..., None, None]
 
 
 def gated(layer, query, key, value) -> Tensor:
-    out = token_linear(layer, query, key, value)
-    weight, bias = layer.gate.weight[:, :, 0, 0], layer.gate.bias
-    gates = torch.einsum('hc,bcyx->bhyx', weight, query) + bias[:, None, None]
-    for h, part in enumerate(out.chunk(len(weight), dim=1)):
-        part.mul_(1 / (1 + (-gates[:, h, None]).exp()))
-    return out
+    gates = layer.gate(query).sigmoid().repeat_interleave(VALUES // layer.gate.out_channels, dim=1)
+    return by_head(linear, layer, query, key, value) * gates
 
 
 def hydra(layer, query, key, value) -> Tensor:
-    query, key = (m / m.square().sum(1, keepdim=True).sqrt() for m in (query, key))
+    query, key = F.normalize(query, dim=1), F.normalize(key, dim=1)
     query, key = (m.repeat_interleave(VALUES // CHANNELS, dim=1) for m in (query, key))
     return query * (key * value).sum((2, 3), keepdim=True)
 
 
-def flow(layer, query, key, value) -> Tensor:
-    def of_head(q, k, v, _):
-        q, k = 1 / (1 + (-q).exp()), 1 / (1 + (-k).exp())
-        incoming, outgoing = q @ k.sum(0), k @ q.sum(0)
-        received = q @ (k / outgoing[:, None]).sum(0)
-        given = k @ (q / incoming[:, None]).sum(0)
-        shares = given.clamp(-1, 1).exp()
-        value = v * (shares / shares.sum() * len(k))[:, None]
-        mixed = torch.einsum('nd,md,mc->nc', q / incoming[:, None], k, value)
-        return mixed / (1 + (-received * len(q) / len(k)).exp())[:, None]
-
-    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+def flow(_, q, k, v) -> Tensor:
+    q, k = q.sigmoid(), k.sigmoid()
+    incoming, outgoing = q @ k.sum(2, keepdim=True).mT, k @ q.sum(2, keepdim=True).mT
+    received = q @ (k / outgoing).sum(2, keepdim=True).mT
+    given = k @ (q / incoming).sum(2, keepdim=True).mT
+    shares = given.clamp(-1, 1).softmax(2) * k.shape[2]
+    return q / incoming @ (k.mT @ (v * shares)) * (received * q.shape[2] / k.shape[2]).sigmoid()
 
 
 def eva(layer, query, key, value) -> Tensor:
@@ -157,50 +110,51 @@ def eva(layer, query, key, value) -> Tensor:
     starts = [(y, x) for y in range(0, rows, sides[0]) for x in range(0, columns, sides[1])]
     chunks = [group(*start, sides) for start in starts]
 
-    def of_head(q, k, v, _):
-        scale = 1 / math.sqrt(q.shape[1])
+    def of_heads(_, q, k, v):
+        scale = 1 / math.sqrt(q.shape[3])
         keys, values = [], []
         for chunk in chunks:
-            summary = layer.key_summary(k[chunk].mean(0))
-            center = (layer.query_summary(q[chunk].mean(0)) + summary) / 2
-            weights = ((k[chunk] @ center - (k[chunk] ** 2).sum(1) / 2) * scale).exp()
+            near = k[:, :, chunk]
+            summary = layer.key_summary(near.mean(2, keepdim=True))
+            center = (layer.query_summary(q[:, :, chunk].mean(2, keepdim=True)) + summary) / 2
+            weights = ((near @ center.mT - near.square().sum(3, keepdim=True) / 2) * scale).softmax(
+                2
+            )
             keys.append(summary)
-            values.append((weights[:, None] * v[chunk]).sum(0) / weights.sum())
+            values.append(weights.mT @ v[:, :, chunk])
         out = torch.empty_like(v)
         for n in range(rows * columns):
             near = group(n // columns, n % columns, (layer.window, layer.window))
-            all_keys = torch.cat([k[near], torch.stack(keys)])
-            weights = (all_keys @ q[n] * scale).exp()
-            out[n] = weights @ torch.cat([v[near], torch.stack(values)]) / weights.sum()
+            seen = torch.cat([k[:, :, near], *keys], 2), torch.cat([v[:, :, near], *values], 2)
+            out[:, :, n : n + 1] = softmax(None, q[:, :, n : n + 1], *seen)
         return out
 
-    return loop(of_head, layer, query, key, value, CHANNELS // layer.head_channels)
+    return by_head(of_heads, layer, query, key, value)
 
 
 NAIVE = dict(
-    token_softmax=token_softmax, token_linear=token_linear, castling=castling,
-    head_softmax=partial(among_heads, of_softmax), head_linear=partial(among_heads, of_sigmoids),
-    squeeze_excite=squeeze_excite, gated=gated, hydra=hydra,
-    eva=eva, flow=flow,
+    token_softmax=partial(by_head, softmax), token_linear=partial(by_head, linear),
+    head_softmax=partial(by_head, partial(among_heads, softmax)),
+    head_linear=partial(by_head, partial(among_heads, linear)),
+    castling=partial(by_head, castling), flow=partial(by_head, flow),
+    squeeze_excite=squeeze_excite, gated=gated, hydra=hydra, eva=eva,
 )  # fmt: skip
+OWN = dict(eva=dict(window=3, chunks=2))
 
 
 @torch.no_grad()
 @pytest.mark.parametrize('size', SIZES)
-@pytest.mark.parametrize('name', NAMES)
-def test_a_mixer_equals_its_equation(name, size):
-    own = dict(window=3, chunks=2) if name == 'eva' else {}
+@pytest.mark.parametrize(
+    ('name', 'own'),
+    [
+        *((name, OWN.get(name, {})) for name in NAMES),
+        ('squeeze_excite', dict(unit='head')),
+        ('gated', dict(unit='head')),
+    ],
+)
+def test_a_mixer_equals_its_equation(name, own, size):
     layer, inputs = build(name, **own), maps(size)
-    expected = NAIVE[name](layer, *inputs)
-    torch.testing.assert_close(layer(*inputs), expected, rtol=1e-9, atol=1e-12)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize('name', ['squeeze_excite', 'gated'])
-def test_channel_attention_by_head_equals_its_equation(name):
-    layer, inputs = build(name, unit='head'), maps((5, 3))
-    expected = NAIVE[name](layer, *inputs)
-    torch.testing.assert_close(layer(*inputs), expected, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(layer(*inputs), NAIVE[name](layer, *inputs), rtol=1e-9, atol=1e-12)
 
 
 @torch.no_grad()
@@ -217,16 +171,8 @@ def test_castling_adds_large_softmax_weights_in_train_mode_on_request():
     inputs = maps((9, 8), batch=1)
     plain, layer = build('castling'), build('castling', auxiliary=True)
     torch.testing.assert_close(layer(*inputs), plain(*inputs))
-    assert torch.allclose(plain.train()(*inputs), plain.eval()(*inputs))
-    query, key, value = (m.unflatten(1, (CHANNELS // 4, -1)).flatten(3) for m in inputs)
-    weights = (query.transpose(2, 3) @ key / 2).softmax(-1)
-    masked = weights * (weights > 0.02)
-    assert 0 < masked.count_nonzero() < masked.numel()
-    q, k = (m / m.norm(dim=2, keepdim=True) for m in (query, key))
-    x = value / 2 + value @ (q.transpose(2, 3) @ k).transpose(2, 3) / math.pi
-    x = x + value @ masked.transpose(2, 3)
-    expected = x / x.norm(dim=2, keepdim=True) + layer.conv(value)
-    torch.testing.assert_close(layer.train()(*inputs), expected.reshape(inputs[2].shape))
+    torch.testing.assert_close(plain.train()(*inputs), layer(*inputs))
+    torch.testing.assert_close(layer.train()(*inputs), NAIVE['castling'](layer, *inputs))
 
 
 def test_mixers_of_other_papers_have_as_many_heads_as_what_they_replace():
@@ -304,51 +250,17 @@ def test_noise_of_eva_is_added_in_train_mode_only():
     reason=f'torch.export of {torch.__version__} guards sizes that the example has',
 )
 def test_one_graph_of_eva_serves_maps_that_its_tiles_divide_or_not():
-    class Attended(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.eva = build('eva', window=3, chunks=2)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.eva(x, x, x)
-
-    layer, sides = Attended(), {2: torch.export.Dim.DYNAMIC}
-    example = torch.randn(1, CHANNELS, 12, 7, dtype=torch.float64)  # tiles divide its rows
+    layer, sides = build('eva', window=3, chunks=2), {2: torch.export.Dim.DYNAMIC}
+    example = torch.randn(3, 1, CHANNELS, 12, 7, dtype=torch.float64)  # tiles divide its rows
     program = torch.export.export(
         layer,
-        (example,),
-        dynamic_shapes=(sides,),
+        tuple(example),
+        dynamic_shapes=(sides,) * 3,
         prefer_deferred_runtime_asserts_over_guards=True,
     )
     for rows in (9, 10, 17):
-        x = torch.randn(1, CHANNELS, rows, 7, dtype=torch.float64)
-        torch.testing.assert_close(program.module()(x), layer(x))
-
-
-@pytest.mark.parametrize(
-    ('attention', 'named'),
-    [
-        ('talking', r"'talking'; choose one of \('mobile', 'token_softmax', 'token_linear'"),
-        (dict(window=3), r"\{'window': 3\}; choose one of"),
-        (dict(type='hydra', head_channels=8), "head_channels is 8: attention='hydra' takes no"),
-        (dict(type='flow', kernel='sigmoid'), "kernel is 'sigmoid': attention='flow'"),
-        (dict(type='eva', side=3), "side is 3: attention='eva' takes head_channels, window, c"),
-        (dict(type='eva', window=0), 'window is 0 and chunks is 7; both must be at least 1'),
-        (dict(type='squeeze_excite', reduction=0), 'reduction is 0; it must be at least 1'),
-        (dict(type='token_softmax', head_channels=0), 'head_channels is 0; it must be at least 1'),
-        (dict(type='gated', unit='map'), r"unit is 'map'; choose one of \('channel', 'head'\)"),
-    ],
-)
-def test_bad_arguments_are_named_with_their_choices(attention, named):
-    with pytest.raises(ValueError, match=named):
-        choose(attention, MIXERS, num_sizes=3)(CHANNELS, CHANNELS, 3)
-
-
-@pytest.mark.parametrize('name', [name for name in MIXERS if name != 'hydra'])
-def test_heads_that_do_not_divide_the_channels_are_named_when_a_mixer_is_built(name):
-    for options, channels, value_channels in ((5, 12, 12), (24, 12, 12), (4, 12, 13)):
-        with pytest.raises(ValueError, match=f'{options}'):
-            make(name, channels, value_channels, 1, head_channels=options)
+        inputs = torch.randn(3, 1, CHANNELS, rows, 7, dtype=torch.float64)
+        torch.testing.assert_close(program.module()(*inputs), layer(*inputs))
 
 
 @pytest.mark.parametrize('name', MIXERS)

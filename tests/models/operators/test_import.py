@@ -14,21 +14,6 @@ import torch
 from mmcv.ops import nms
 print(nms(torch.tensor([[0., 0, 9, 9], [0, 0, 8, 9]]), torch.tensor([0.2, 0.7]), 0.5)[1].tolist())
 """
-SPAWN = """
-import multiprocessing, numpy
-
-def match(queue):
-    from mmcv.ops import nms_match
-    queue.put(nms_match(numpy.float32([[0, 0, 9, 9, 1]]), 0.5)[0].tolist())
-
-if __name__ == '__main__':
-    context = multiprocessing.get_context('spawn')
-    queue = context.Queue()
-    process = context.Process(target=match, args=(queue,))
-    process.start()
-    print(queue.get(timeout=300))
-    process.join()
-"""
 
 
 @pytest.fixture
@@ -48,7 +33,6 @@ SCRIPTS = {  # with what they print; the last asks the system's compiler, whose 
         f'import mmdet.models{CALL}import sys; print("mmeffvit" in sys.modules)\nimport mmeffvit',
         ['[1]', 'False'],
     ),
-    'a spawned process': (SPAWN, ['[0]']),
     "after our import, and for mmcv's report": (
         f'import mmeffvit{CALL}from mmcv.utils.env import collect_env\n'
         'print(collect_env()["MMCV Compiler"])',

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from mmeffvit.models.shvit.ablations import BottleneckAttention, PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
@@ -27,10 +28,7 @@ def test_several_heads_attend_to_their_parts_of_the_channels(size, num_heads):
     x = torch.randn(2, 14, *size, dtype=torch.float64)
     keys = num_heads * 16
     query, key, value = layer.qkv(layer.norm(x[:, :6])).flatten(2).split((keys, keys, 6), dim=1)
-    mixed = []
-    for h in range(num_heads):
-        q, k, v = (m.chunk(num_heads, dim=1)[h] for m in (query, key, value))
-        weights = (torch.einsum('bdn,bdm->bnm', q, k) / 4).exp()
-        mixed.append(torch.einsum('bnm,bcm->bcn', weights / weights.sum(2, keepdim=True), v))
-    joined = torch.cat([torch.cat(mixed, dim=1).unflatten(2, size), x[:, 6:]], dim=1)
+    query, key, value = (m.unflatten(1, (num_heads, -1)).mT for m in (query, key, value))
+    mixed = F.scaled_dot_product_attention(query, key, value).mT.reshape(2, 6, *size)
+    joined = torch.cat([mixed, x[:, 6:]], dim=1)
     torch.testing.assert_close(layer(x), layer.proj(joined.relu()), rtol=1e-10, atol=1e-12)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.swiftformer.ablations import KeyValueAdditiveAttention
@@ -13,21 +14,13 @@ from mmeffvit.models.swiftformer.attention import EfficientAdditiveAttention
 def test_attention_with_keys_and_values_equals_its_equation(size):
     layer = KeyValueAdditiveAttention(12).double()
     x = torch.randn(2, 12, *size, dtype=torch.float64)
-    for image, found in zip(x, layer(x), strict=True):
-
-        def linear(conv, tokens):
-            bias = 0 if conv.bias is None else conv.bias
-            return torch.einsum('oc,nc->no', conv.weight[:, :, 0, 0], tokens) + bias
-
-        tokens = image.flatten(1).T
-        query, key, value = (linear(c, tokens) for c in (layer.query, layer.key, layer.value))
-        query, key = (m / m.square().sum(1, keepdim=True).sqrt() for m in (query, key))
-        weights = linear(layer.score, query)
-        key = key * (weights / weights.square().sum().sqrt() * query).sum(0)
-        weights = linear(layer.key_score, key)
-        global_key = (weights / weights.square().sum().sqrt() * key).sum(0)
-        expected = linear(layer.out, linear(layer.proj, global_key * value) + query)
-        torch.testing.assert_close(found, expected.T.unflatten(1, size), rtol=1e-9, atol=1e-12)
+    query, key = (F.normalize(conv(x), dim=1) for conv in (layer.query, layer.key))
+    weights = F.normalize(layer.score(query), dim=(2, 3))  # over the tokens
+    key = key * (weights * query).sum((2, 3), keepdim=True)
+    weights = F.normalize(layer.key_score(key), dim=(2, 3))
+    global_key = (weights * key).sum((2, 3), keepdim=True)
+    expected = layer.out(layer.proj(global_key * layer.value(x)) + query)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
 
 
 @torch.no_grad()
@@ -36,21 +29,13 @@ def test_the_form_of_the_paper_is_equations_4_to_6(size):
     layer = EfficientAdditiveAttention(12, form='paper').double()
     assert not any(key.startswith('out') for key in layer.state_dict())
     x = torch.randn(2, 12, *size, dtype=torch.float64)
-    for image, found in zip(x, layer(x), strict=True):
-        tokens = image.flatten(1).T
-        query, key = (tokens @ c.weight[:, :, 0, 0].T + c.bias for c in (layer.query, layer.key))
-        alpha = query @ layer.score.weight[0, :, 0, 0] / 12**0.5
-        pooled = sum(alpha[i] * query[i] for i in range(len(query)))
-        context = (key * pooled) @ layer.proj.weight[:, :, 0, 0].T + layer.proj.bias
-        expected = query / query.square().sum(1, keepdim=True).sqrt() + context
-        torch.testing.assert_close(found, expected.T.unflatten(1, size), rtol=1e-9, atol=1e-12)
-        read = layer.read_attention((image[None],), None).arrays['weights']
-        torch.testing.assert_close(read.flatten(), alpha)
-
-
-def test_an_unknown_form_is_named():
-    with pytest.raises(ValueError, match="form is 'default'; choose one of"):
-        EfficientAdditiveAttention(12, form='default')
+    query, key = layer.query(x), layer.key(x)
+    alpha = layer.score(query) / 12**0.5
+    pooled = (alpha * query).sum((2, 3), keepdim=True)
+    expected = F.normalize(query, dim=1) + layer.proj(key * pooled)
+    torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
+    read = layer.read_attention((x[:1],), None).arrays['weights']
+    torch.testing.assert_close(read.flatten(), alpha[0].flatten())
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
