@@ -1,8 +1,7 @@
-"""Checkpoints: odd content, strange paths, resumed runs, random damage."""
+"""Checkpoints: odd content, strange paths, random damage."""
 
 import io
 import os
-import shutil
 import socket
 import struct
 import warnings
@@ -29,9 +28,8 @@ from tests.hostile.commands import (
     read_predictions,
     same_tensors,
     spelled,
-    train,
 )  # fmt: skip
-from tests.hostile.damage import damaged_near, relisted
+from tests.hostile.damage import damaged_near
 from tests.hostile.judge import Case
 from tests.hostile.pickles import BODIES, zipped
 from tests.hostile.world import World, dice
@@ -43,7 +41,6 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     """The fixed cases, and random ones: ``more`` times those of a short run."""
     yield from content_cases(world)
     yield from path_cases(world)
-    yield from resume_cases(world)
     yield from random_cases(world, seed, more)
 
 
@@ -235,53 +232,6 @@ def path_cases(world: World) -> Iterator[Case]:
 
 
 PREDICTIONS = {'read_pickle': Door(read_predictions, says=('is loaded',))}
-
-
-def third(world: World, make: Callable[[Path], Any]) -> Callable[[Path], None]:
-    """A work dir whose latest checkpoint is not one."""
-
-    def prepare(folder: Path) -> None:
-        needs(world, 'detector.py', 'shapes')(folder)
-        shutil.copytree(world / 'run', folder / 'work')
-        make(folder / 'work' / 'epoch_3.pth')
-
-    return prepare
-
-
-THIRD: dict[str, Callable[[Path], Any]] = {
-    'none': lambda path: None,
-    'empty': lambda path: path.touch(),
-    'one byte': lambda path: path.write_bytes(b'P'),
-    'folder': lambda path: path.mkdir(),
-    'pipe': lambda path: os.mkfifo(path),
-    'loop of links': lambda path: path.symlink_to(path.name),
-    'dangling link': lambda path: path.symlink_to('nowhere'),
-    'payload': lambda path: path.write_bytes(zipped(BODIES['os.system'])),
-    'half': lambda path: path.write_bytes((path.parent / 'epoch_2.pth').read_bytes()[:90_000]),
-    'flipped list': lambda path: path.write_bytes(
-        relisted((path.parent / 'epoch_2.pth').read_bytes(), 10, 'H', 77)
-    ),
-    'bare state dict': lambda path: path.write_bytes(saved({'a': torch.ones(1)})),
-    'list': lambda path: path.write_bytes(saved([1])),
-    'no permission': lambda path: (path.write_bytes(b'x'), path.chmod(0)),
-}
-
-
-def resume_cases(world: World) -> Iterator[Case]:
-    """With ``--resume``, a run takes the latest valid checkpoint, which was its last."""
-    job = train(arguments=('--resume',))
-    case = partial(Case, 'resume', 'train', job=job, writes=('work',))
-    for what, make in THIRD.items():
-        skipped = ('work/epoch_3.pth',) if what != 'none' else ()
-        yield case(name=f'latest is: {what}', prepare=third(world, make), expect='work',
-                   says=(*skipped, 'resumed work/epoch_2.pth'), is_control=not skipped)  # fmt: skip
-    yield case(name='bad', prepare=third(world, all_empty), is_control=True,
-               says=('can be resumed: move them away',))  # fmt: skip
-
-
-def all_empty(path: Path) -> None:
-    for other in path.parent.glob('*.pth'):
-        other.write_bytes(b'')
 
 
 def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:
