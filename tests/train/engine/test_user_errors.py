@@ -6,13 +6,10 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from PIL import Image
 
 from mmeffvit.data.shapes import ShapesSpec, generate
 from tests.conftest import ROOT, run_command_here
-from tests.hostile.cases_data import BAD_COCO, PICTURE, edit
-from tests.hostile.world import TRAIN, VAL
-from tests.utils.odd_images import EPS, fake_ghostscript
+from tests.hostile.cases_data import BAD_COCO, PICTURE
 from tests.variants import sampled
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -145,8 +142,7 @@ def test_the_check_of_data_names_a_value_that_cannot_work(option, few):
     assert 'Traceback' not in done.stdout
 
 
-DATA = ('cut', 'validation polygon of 1e9', 'image is a pipe', 'image is none', 'image is empty',
-        'image is PostScript', 'image is giant')  # fmt: skip
+DATA = ('cut', 'validation polygon of 1e9', 'image is a pipe', 'image is giant')
 
 
 @pytest.mark.parametrize('name', DATA)
@@ -161,56 +157,6 @@ def test_an_image_that_a_data_loading_process_cannot_read_is_named(copy, tmp_pat
     (tmp_path / PICTURE).write_bytes(b'')
     done = train(copy, tmp_path / 'run', 'train_dataloader.num_workers=1', '--no-check')
     assert_one_line(done, PICTURE, 'cannot be read')
-
-
-@pytest.mark.slow
-def test_annotations_without_info_and_crowds_train_validate_and_test(copy, tmp_path):
-    def strip(content: dict) -> None:
-        del content['info']
-        for annotation in content['annotations']:
-            del annotation['iscrowd']
-
-    for name in (TRAIN, VAL):
-        edit(name, strip)(tmp_path)
-    # the metric copies `info` when there are detections
-    low = 'model.test_cfg.rcnn.score_thr=0.0'
-    done = train(copy, tmp_path / 'run', low)
-    assert done.returncode == 0, done.stdout
-    assert 'mask AP' in done.stdout
-    done = run_command_here(
-        'test', SHAPES, tmp_path / 'run/epoch_1.pth', '--work-dir', tmp_path / 'test',
-        '--cfg-options', f'data_root={copy}/', low,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    assert 'mask AP' in done.stdout
-
-
-@pytest.mark.parametrize(
-    ('content', 'words'),
-    [(b'', 'cannot be read'), (EPS, 'it is PostScript (EPS), not JPEG, PNG')],
-    ids=['empty', 'PostScript'],
-)
-def test_label_maps_that_cannot_be_read_are_named(
-    content, words, ade_shapes, tmp_path, monkeypatch
-):
-    called = fake_ghostscript(tmp_path, monkeypatch)
-    shutil.copytree(ade_shapes, tmp_path / 'ade')
-    for path in (tmp_path / 'ade/annotations/training').glob('*.png'):
-        path.write_bytes(content)
-    done = run_command_here(
-        'train', ROOT / 'configs/semfpn_swiftformer_l1_ade20k.py', '--no-check', '--work-dir',
-        tmp_path / 'run', '--cfg-options', f'data_root={tmp_path}/ade/',
-        'train_dataloader.num_workers=0',
-        'train_dataloader.batch_size=2', 'model.backbone.init_cfg=None',
-    )  # fmt: skip
-    assert_one_line(done, 'annotations/training/ADE_train_0000000', '.png', words)
-    assert not called.exists()
-
-
-def test_a_picture_that_is_no_rgb_is_no_mistake(copy, tmp_path):
-    path = copy / 'train2017/000001.png'
-    Image.open(path).convert('L').save(path)
-    assert train(copy, tmp_path / 'run', '--no-check').returncode == 0
 
 
 KILLED = """
