@@ -2,17 +2,15 @@
 
 import os
 import resource
-import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.hostile.commands import SMALL, Job, at, command, in_turn, needs, train
-from tests.hostile.judge import Case, Silent
+from tests.hostile.judge import Case
 from tests.hostile.world import World
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
@@ -340,44 +338,3 @@ def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
                makes=('work/epoch_1.pth',), writes=('work/detector.py',))  # fmt: skip
     yield case('checkpoint: full disk', full_disk('epoch_1.pth', train(*SMALL)), ready,
                says=('File too large',))  # fmt: skip
-
-    def killed(folder: Path) -> None:
-        ready(folder)
-        shutil.copytree(folder / 'run', folder / 'work')
-        (folder / 'work' / '.epoch_3.pth.0a1b2c3d.mmeffvit-partial').mkdir()
-
-    yield case('what a killed run left', train(arguments=('--resume',)), killed, 'work',
-               says=('resumed work/epoch_2.pth',), writes=('work',))  # fmt: skip
-
-    def in_use(folder: Path) -> None:
-        from mmeffvit.utils.files import locked
-
-        reading, writing = os.pipe()
-        holder = os.fork()
-        if not holder:
-            with locked(folder / 'work', 'the first run'):
-                os.write(writing, b'x')
-                time.sleep(60)
-            os._exit(0)
-        os.read(reading, 1)
-        try:
-            train(*SMALL)(folder)
-        finally:
-            os.kill(holder, signal.SIGKILL)
-
-    yield case('a work dir in use', in_use, ready, says=('work is in use by the first run',))
-
-    def two_writers(folder: Path) -> None:
-        from mmeffvit.utils.files import write_file
-
-        path, other = folder / 'suite.json', os.fork()
-        for _ in range(100):
-            write_file(path, (b'a' if other else b'b') * 50_000)
-            if other and len(set(path.read_bytes())) != 1:
-                raise Silent('two writers mixed')
-        if not other:
-            os._exit(0)
-        os.waitpid(other, 0)
-
-    yield Case('outputs', 'write_file', 'two writers of one file', two_writers, expect='work',
-               makes=('suite.json',), is_control=True)  # fmt: skip

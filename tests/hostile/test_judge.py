@@ -152,22 +152,15 @@ GROUPS: dict[str, tuple[list[Case], dict[str, str]]] = {
     'a command that is unknown': (
         [GOOD, BAD, replace(ATTACK, job=UNKNOWN, says=('modells',))], VOID_ATTACK,
     ),
-    'an option that is unknown': (
-        [GOOD, BAD, replace(ATTACK, job=command('models', '--xxx', "'xxxxxxxxx'"))], VOID_ATTACK,
-    ),
     'an argument that is missing': (
         [GOOD, BAD, replace(ATTACK, job=command('profile'), says=('required',))], VOID_ATTACK,
     ),
     'a refusal for another reason': (
         [GOOD, BAD, replace(ATTACK, says=('x.png',))], VOID_ATTACK,
     ),
-    'no command that is known': (
-        [replace(case, job=UNKNOWN, says=('modells',)) for case in (GOOD, BAD, ATTACK)], VOID,
-    ),
     'a good control that is refused': (
         [replace(GOOD, job=BAD.job), BAD, ATTACK], {**VOID, 'good': 'rejected'},
     ),
-    'a good control that prints nothing': ([replace(GOOD, job=nothing), BAD, ATTACK], VOID),
     'a good control that writes nothing': (
         [replace(GOOD, makes=('a.json',)), BAD, ATTACK], VOID,
     ),

@@ -90,7 +90,11 @@ def segmentor(backbone: dict, in_index: int, channels: int, **preprocessor: obje
     )
 
 
-@pytest.mark.parametrize('name', sampled(smallest_of_each_pairing(), one_of_each_head_and_family()))
+# the smallest of every head
+FEW = {name.split('_')[0]: name for name in reversed(one_of_each_head_and_family())}
+
+
+@pytest.mark.parametrize('name', sampled(smallest_of_each_pairing(), FEW.values()))
 def test_our_configs_have_no_fault(name):
     """Strides, channels, classes, normalization and gradients fit each other in all of them."""
     config = load_config(CONFIGS / f'{name}.py')
