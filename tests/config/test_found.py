@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mmengine.config import Config
 from mmengine.registry import FUNCTIONS, MODELS, DefaultScope
 
 import mmeffvit
@@ -18,7 +17,6 @@ from mmeffvit.config.found import dicts_in, fault_of, read_found
 from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.train.distillation.teacher import TeacherHook
-from mmeffvit.train.engine.checkpoint_loader import load_from_guarded
 from mmeffvit.zoo.source import find_source
 from tests.conftest import run_command_here, run_python
 from tests.released import files
@@ -273,19 +271,6 @@ def test_a_teacher_that_a_found_config_names_passes_the_same_door(run, trace, tm
     assert not hook.trusted
     with pytest.raises(UserError, match='bbox_coder'):
         find_source(hook.target, named=hook.trusted)
-    assert not trace.exists()
-
-
-def test_inferencers_of_mmdet_get_no_config_that_names_other_code(trace, tmp_path):
-    """An inferencer of mmengine builds the config that it finds in a checkpoint."""
-    good, bad = (Config(values).pretty_text for values in (
-        trained(), put(trained(), 'visualizer', FIELDS['visualizer'])))  # fmt: skip
-    for name, text in (('good', good), ('bad', bad)):
-        hub = dict(runtime_info=dict(cfg=text))
-        torch.save(dict(meta=dict(cfg=text), message_hub=hub), tmp_path / f'{name}.pth')
-    assert load_from_guarded(str(tmp_path / 'good.pth'))['meta']['cfg'] == good
-    content = load_from_guarded(str(tmp_path / 'bad.pth'))
-    assert content['meta'] == content['message_hub']['runtime_info'] == {}
     assert not trace.exists()
 
 
