@@ -87,9 +87,7 @@ def test_the_module_is_the_command():
 @pytest.mark.parametrize(
     ('line', 'choices'),
     [
-        ('mmeffvit tr', ['train ']),
         ('mmeffvit train --auto', ['--auto-scale-lr ']),
-        ('mmeffvit analyze c', ['curves ']),
         ('mmeffvit analyze errors --ar', ['--areas ']),
     ],
 )

@@ -25,7 +25,7 @@ from tests.hostile.commands import (
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case, Silent
 from tests.hostile.world import SIDE, World, dice
-from tests.utils.odd_images import stated_size
+from tests.utils.odd_images import jpeg_of, stated_size
 
 READY = ('detector.py', 'shapes', 'run/epoch_2.pth', 'model.onnx')
 NONE = 'no image or video in in'
@@ -157,16 +157,6 @@ def bytes_as(name: str, content: bytes) -> Callable[[Path], None]:
     return lambda folder: (folder / name).write_bytes(content)
 
 
-def jpeg(width: int, height: int) -> bytes:
-    """The header of a JPEG of RGB that claims a size."""
-    frame = struct.pack('>BHHB', 8, height, width, 3) + b'\1\x11\0\2\x11\0\3\x11\0'
-    scan = b'\3\1\0\2\0\3\0\0\x3f\0'
-    table = b'\0' + b'\1' * 64
-    parts = ((0xDB, table), (0xC0, frame), (0xDA, scan))
-    segments = (struct.pack('>BBH', 0xFF, kind, len(part) + 2) + part for kind, part in parts)
-    return b'\xff\xd8' + b''.join(segments) + bytes(100) + b'\xff\xd9'
-
-
 def bmp(width: int, height: int) -> bytes:
     fields = (54, 0, 54, 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
     return b'BM' + struct.pack('<IIIIiiHHIIIIII', *fields)
@@ -216,7 +206,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     'cut TIFF': (cut('x.tif', 500), 'x.tif'),
     'header alone': (bytes_as('x.png', png(SIDE, SIDE)), 'x.png'),
     'giant PNG': (bytes_as('x.png', png(100_000, 100_000)), 'x.png'),
-    'giant JPEG': (bytes_as('x.jpg', jpeg(20_000, 8_000)), 'x.jpg'),
+    'giant JPEG': (bytes_as('x.jpg', jpeg_of(20_000, 8_000)), 'x.jpg'),
     'giant side': (bytes_as('x.png', png(2**31 - 1, 1)), 'x.png'),
     'no pixels': (bytes_as('x.png', png(0, 0)), 'x.png'),
     'giant BMP': (bytes_as('x.bmp', bmp(60_000, 60_000)), 'x.bmp'),

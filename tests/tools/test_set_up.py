@@ -109,18 +109,6 @@ def test_an_environment_of_others_is_left_alone(set_up):
     assert (set_up.VENV / 'notes').read_text() == 'mine'
 
 
-@pytest.mark.parametrize('mark', ['mmeffvit-made', 'mmeffvit-stack'])
-def test_an_environment_of_an_earlier_layout_is_recreated(set_up, monkeypatch, mark):
-    (set_up.VENV / 'bin').mkdir(parents=True)
-    set_up.PYTHON.symlink_to(sys.executable)
-    (set_up.VENV / mark).touch()  # as it was while mmcv was built from source
-    calls = []
-    monkeypatch.setattr(set_up, 'run', lambda *command: calls.append(command))
-    set_up.create_venv()
-    assert [path.name for path in set_up.VENV.iterdir()] == ['mmeffvit-made']
-    assert calls == [(sys.executable, '-m', 'venv', str(set_up.VENV))]
-
-
 def test_a_complete_environment_is_kept_and_an_incomplete_one_recreated(set_up, monkeypatch):
     monkeypatch.setattr(set_up, 'run', lambda *command: (set_up.VENV / 'bin').mkdir())
     set_up.create_venv()
