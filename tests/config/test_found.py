@@ -48,43 +48,17 @@ def trained() -> dict[str, Any]:
     return load_config(NAME).to_dict()
 
 
-FIELDS = {  # every field of mmengine, mmdet and mmseg that takes a type, and what else they look up
+FIELDS = {  # what mmengine, mmdet and mmseg look up; types of other dicts are attacked below
     'model': dict(type=TYPE),
-    'model.backbone': dict(type=TYPE),
-    'model.bbox_head.bbox_coder': dict(type=TYPE),
-    'model.data_preprocessor': dict(type=TYPE),
-    'model.init_cfg': [dict(type=TYPE)],
     'model.test_cfg.nms': dict(type=f"__import__('{PAYLOAD}')"),
     'model.backbone.norm_layer': TYPE,
-    'model_wrapper_cfg': dict(type=TYPE),
-    'default_hooks.timer': dict(type=TYPE),
-    'custom_hooks': [dict(type=TYPE)],
-    'train_cfg': dict(type=TYPE),
-    'val_cfg': dict(type=TYPE),
-    'test_cfg': dict(type=TYPE),
-    'log_processor': dict(type=TYPE),
-    'visualizer': dict(type=TYPE),
-    'visualizer.vis_backends': [dict(type='LocalVisBackend'), dict(type=TYPE)],
-    'test_dataloader.collate_fn': dict(type=TYPE),
     'train_dataloader.collate_fn': TYPE,
-    'test_dataloader.worker_init_fn': dict(type=TYPE),
-    'test_dataloader.sampler': dict(type=TYPE),
-    'train_dataloader.batch_sampler': dict(type=TYPE),
-    'test_dataloader.dataset': dict(type=TYPE),
-    'test_dataloader.dataset.pipeline': [dict(type='LoadImageFromFile'), dict(type=TYPE)],
     'test_dataloader.dataset.backend_args': dict(backend='memcached', sys_path='/tmp'),
     'test_dataloader.dataset.ann_file': 'annotations.pkl',
     'train_dataloader.dataset.proposal_file': 'proposals.pickle',
     'val_dataloader.dataset.metainfo.from_file': 'classes.YAML',
-    'test_evaluator': [dict(type='mmdet.CocoMetric'), dict(type=TYPE)],
-    'optim_wrapper': dict(type=TYPE),
-    'optim_wrapper.optimizer': dict(type=TYPE),
     'optim_wrapper.constructor': TYPE,
-    'param_scheduler': [dict(type='LinearLR'), dict(type=TYPE)],
     'runner_type': TYPE,
-    'strategy': dict(type=TYPE),
-    'env_cfg.extra': dict(type=TYPE),
-    'tta_model': dict(type=TYPE),
     'default_scope': f'{PAYLOAD}_registry',
     'model._scope_': f'{PAYLOAD}_registry',
     'model.neck': dict(type=f'{PAYLOAD}_registry.Neck'),
@@ -141,14 +115,14 @@ def test_our_configs_only_set_values(every):
         assert fault_of(load_config(name).to_dict()) is None, name
 
 
-@pytest.mark.parametrize('name', ['rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'])
-def test_a_config_of_ours_is_allowed_by_a_process_that_has_imported_nothing(name):
+def test_configs_of_ours_are_allowed_by_a_process_that_has_imported_nothing():
     code = (
         'from mmeffvit.config.found import fault_of; from mmeffvit.config.load import load_config; '
-        f'print("fault:", fault_of(load_config({name!r}).to_dict()))'
+        "names = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'; "
+        'print("faults:", *(fault_of(load_config(name).to_dict()) for name in names))'
     )
     done = run_python('-c', code)
-    assert done.stdout.endswith('fault: None\n'), done.stdout
+    assert done.stdout.endswith('faults: None None\n'), done.stdout
 
 
 @pytest.mark.parametrize(
