@@ -54,6 +54,17 @@ MAIN = {
                        one.box[0], one.box[1], one.box[2], one.box[3]);
         }
     """,
+    'kotlin': """
+        fun main(arguments: Array<String>) {
+            val (boxes, scores) = arguments.take(2).map { path ->
+                java.io.File(path).readLines()
+                    .map { line -> line.split(" ").map { it.toFloat() }.toFloatArray() }
+                    .toTypedArray()
+            }
+            for (one in select(boxes, scores, arguments[2].toFloat(), arguments[3].toFloat()))
+                println("${one.label} ${one.score} ${one.box.joinToString(" ")}")
+        }
+    """,
 }
 
 
@@ -188,3 +199,21 @@ def test_cpp_with_ncnn_finds_the_same(graph, picture, tmp_path):
     found = open_ncnn(tmp_path / 'model.param').run(images_of(picture))
     boxes, scores = (found[name][0] for name in ('boxes', 'scores'))
     assert_same(printed, post_process(boxes, scores, THRESHOLD, IOU_THRESHOLD))
+
+
+def test_nms_in_kotlin_keeps_the_same(tmp_path):
+    need('kotlinc', 'java')
+    generator = np.random.default_rng(0)
+    corners = generator.uniform(0, 60, (60, 2)).astype(np.float32)
+    sides = generator.uniform(20, 50, (60, 2)).astype(np.float32)
+    boxes = np.hstack([corners, corners + sides])
+    scores = generator.uniform(0, 1, (60, 3)).astype(np.float32)
+    for name, values in (('boxes', boxes), ('scores', scores)):
+        np.savetxt(tmp_path / name, values, fmt='%.9g')
+    (tmp_path / 'main.kt').write_text(snippet('kotlin', 'fun select') + MAIN['kotlin'])
+    run(['kotlinc', 'main.kt', '-include-runtime', '-d', 'main.jar'], tmp_path)
+    limits = (THRESHOLD, IOU_THRESHOLD)
+    printed = run(['java', '-cp', 'main.jar', 'MainKt', 'boxes', 'scores', *limits], tmp_path)
+    expected = post_process(boxes, scores, THRESHOLD, IOU_THRESHOLD)
+    assert len(expected[1]) < (scores > THRESHOLD).sum()  # NMS removes some
+    assert_same(printed, expected)

@@ -456,15 +456,3 @@ def test_a_warning_does_not_stop_the_training_of_a_config_but_an_error_does(copy
     run = run_command_here(*arguments)
     assert run.returncode == 2
     assert f'{faults.IMAGE_MISSING.what} (5); --no-check trains anyway' in run.stdout
-
-
-@pytest.mark.slow
-def test_the_tool_prints_a_fix_and_exits_with_1(copy):
-    (copy / IMAGE).unlink()
-    run = run_command_here(
-        'check', SHAPES, '--no-model', '--all', '--cfg-options', f'data_root={copy}/'
-    )
-    assert run.returncode == 1, run.stdout
-    assert 'ERROR: missing images (1)' in run.stdout
-    assert '000000.png' in run.stdout
-    assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: missing images (1)')
