@@ -24,7 +24,6 @@ from mmeffvit.utils.images import (
     inspect,
     inspect_header,
     read_image,
-    read_labels,
     read_size,
 )
 from mmeffvit.version import __version__
@@ -189,14 +188,6 @@ def test_a_tiff_that_opencv_cannot_decode_is_rejected_by_all(tmp_path):
         inspect(path)
     with pytest.raises(UserError, match='cannot be read as an image'):
         read_image(path)
-
-
-def test_the_reason_why_a_label_map_cannot_be_read_names_it_once(tmp_path):
-    path = tmp_path / 'x.tif'
-    Image.fromarray(np.zeros((30, 40), 'f4')).save(path)
-    with pytest.raises(Unreadable) as caught:
-        read_labels(path)
-    assert str(caught.value) == f'{path} (its values are not integers)'
 
 
 def test_headers_of_large_datasets_tell_the_same_as_decoding(tmp_path):

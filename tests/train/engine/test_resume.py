@@ -233,6 +233,11 @@ def resumed(config, shapes, uninterrupted, tmp_path_factory) -> Runner:
         return engine.train(str(config), options, resume=checkpoint, check=False)
 
 
+@pytest.mark.slow
+def test_a_short_run_logs_the_loss_of_every_step(resumed):
+    assert resumed.log_processor.window_size == 1  # of 50 in the config
+
+
 def resume(runner: Runner, path: Path) -> None:
     engine.check_start(runner, engine.open_resumed(runner.cfg, str(path)), runner.cfg)
 
