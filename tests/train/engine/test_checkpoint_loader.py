@@ -190,7 +190,9 @@ def test_an_interrupted_download_is_resumed_and_never_taken_for_complete(interru
 
 
 @pytest.mark.parametrize(
-    'note', [b'', b'{', b'[' * 100_000, b'5', b'\xff', b'"a\\r\\nX-Header: b"', b'null', None]
+    'note',
+    [b'', b'{', b'[' * 100_000, b'5', b'\xff', b'"a\\r\\nX-Header: b"', b'null', None],
+    ids=lambda note: repr(note)[:20],
 )
 def test_a_damaged_note_of_an_interrupted_download_starts_it_anew(note, interrupted, tmp_path):
     _, address, state = interrupted
