@@ -1,7 +1,5 @@
 """Contact sheets show the model's inputs: pixels, boxes, masks and label maps."""
 
-import shutil
-
 import cv2
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from mmeffvit.config.build import isolated
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT
-from tests.utils.odd_images import jpeg_of
 
 SHAPES = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
 ADE = str(ROOT / 'configs' / 'pspnet_mobilevitv2_050_ade20k.py')
@@ -121,14 +118,6 @@ def test_the_original_is_on_the_left(shapes):
     pair = with_original(np.zeros((SIDE, 100, 3), np.uint8), path)
     assert pair.shape == (SIDE, SIDE + 6 + 100, 3)
     assert not pair[:, -100:].any()
-
-
-def test_a_large_image_is_named_before_it_is_decoded(shapes, tmp_path):
-    folder = shutil.copytree(shapes, tmp_path / 'shapes')
-    for path in (folder / 'val2017').iterdir():
-        path.write_bytes(jpeg_of(20_000, 8_000))
-    with pytest.raises(UserError, match=r'png .*20,000 x 8,000'):
-        draw(SHAPES, folder, tmp_path / 'sheets', number=1, split='val')
 
 
 def test_a_loader_without_a_batch_is_reported(shapes, tmp_path):

@@ -4,6 +4,7 @@ import io
 import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,19 +52,20 @@ class Model(nn.Module):
         return [self.weight]
 
 
-class RisingAndFalling(BaseMetric):
-    """An AP of 10, 30 and 20 %."""
+class Given(BaseMetric):
+    """APs that are given in advance, one per validation."""
 
     default_prefix = 'coco'
-    values = (0.1, 0.3, 0.2)
-    count = 0
+
+    def __init__(self, values: tuple[float, ...]) -> None:
+        super().__init__()
+        self.values = iter(values)
 
     def process(self, data_batch: object, data_samples: object) -> None:
         self.results.append(None)
 
     def compute_metrics(self, results: list) -> dict[str, float]:
-        self.count += 1
-        return dict(bbox_mAP=self.values[self.count - 1])
+        return dict(bbox_mAP=next(self.values))
 
 
 class Slow(Model):
@@ -83,12 +85,15 @@ class Slow(Model):
 
 def run(
     tmp_path: Path,
-    console: RunConsole,
+    prepare: RunConsole | Callable[[Runner], None],
     train_cfg: dict,
     model: Model | None = None,
     images: int = 24,
     data: Dataset | None = None,
+    values: tuple[float, ...] = (0.1, 0.3, 0.2),
+    **options: object,
 ) -> Runner:
+    """Train with a console, or after another preparation."""
     data = data or [dict(inputs=torch.zeros(3, 4, 4)) for _ in range(images)]
     loader = dict(dataset=data, sampler=dict(type='DefaultSampler'), batch_size=4, num_workers=0)
     runner = Runner(
@@ -99,11 +104,15 @@ def run(
         optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1)),
         val_dataloader=loader,
         val_cfg={},
-        val_evaluator=Evaluator(RisingAndFalling()),
+        val_evaluator=Evaluator(Given(values)),
         experiment_name=tmp_path.name,
         default_scope='mmengine',
+        **options,
     )
-    runner.register_hook(console)
+    if isinstance(prepare, RunConsole):
+        runner.register_hook(prepare)
+    else:
+        prepare(runner)
     runner.train()
     return runner
 
@@ -217,8 +226,7 @@ def test_steps_of_a_job_share_one_live_line_on_a_terminal_and_have_lines_elsewhe
         ((0.1, 0.3, 0.2), []),
     ],
 )
-def test_a_run_that_has_learned_nothing_says_so(values, advice, tmp_path, monkeypatch):
-    monkeypatch.setattr(RisingAndFalling, 'values', values)
+def test_a_run_that_has_learned_nothing_says_so(values, advice, tmp_path):
     console = RunConsole(io.StringIO())
-    runner = run(tmp_path, console, dict(by_epoch=True, max_epochs=3))
+    runner = run(tmp_path, console, dict(by_epoch=True, max_epochs=3), values=values)
     assert [line.partition(': train longer')[0] for line in console.advice(runner)] == advice

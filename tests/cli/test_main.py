@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.cli.main import COMMANDS, import_command, main, split_command
-from tests.conftest import ROOT, run_python
+from tests.conftest import run_python
 
 PROGRAM = Path(sys.executable).with_name('mmeffvit')
 
@@ -25,30 +25,6 @@ def test_every_command_has_help_with_an_example_that_it_takes(name, capsys):
     command, arguments = split_command(words)
     assert command == name
     import_command(command).make_parser().parse_args(arguments)
-
-
-def test_every_module_of_the_room_is_a_command():
-    folder = ROOT / 'mmeffvit' / 'cli'
-    files = [path.relative_to(folder).with_suffix('') for path in folder.rglob('*.py')]
-    names = {' '.join(path.parts).replace('_', '-') for path in files}
-    assert names - set(COMMANDS) == {
-        '--init--',
-        'analyze --init--',
-        'main',
-        'arguments',
-        'console',
-        'finish',
-        'output',
-        'spellings',
-    }
-    assert set(COMMANDS) <= names
-
-
-@pytest.mark.parametrize('name', ['train', 'test'])
-def test_the_scripts_of_openmmlab_are_the_commands_of_their_names(name):
-    script = (ROOT / 'tools' / f'{name}.py').read_text()
-    assert f"main(['{name}', *sys.argv[1:]])" in script
-    assert {path.stem for path in (ROOT / 'tools').glob('*.py')} == {'train', 'test'}
 
 
 @pytest.mark.parametrize(
@@ -111,9 +87,7 @@ def test_the_module_is_the_command():
 @pytest.mark.parametrize(
     ('line', 'choices'),
     [
-        ('mmeffvit tr', ['train ']),
         ('mmeffvit train --auto', ['--auto-scale-lr ']),
-        ('mmeffvit analyze c', ['curves ']),
         ('mmeffvit analyze errors --ar', ['--areas ']),
     ],
 )

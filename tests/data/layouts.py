@@ -401,7 +401,7 @@ def numbered(i: int) -> np.ndarray:
     return labels(i, range(i + 2))
 
 
-def colored(i: int) -> np.ndarray:
+def colored(i: int = 0) -> np.ndarray:
     return np.array([[0, 0, 0], [0, 0, 128], [0, 128, 0]], np.uint8)[labels(i)]
 
 

@@ -14,20 +14,16 @@ import pytest
 from PIL import Image
 
 from mmeffvit.data import faults
-from mmeffvit.data.faults import Report
 from mmeffvit.data.files import images_below
-from mmeffvit.data.formats.coco_file import CocoFile
-from mmeffvit.data.prepare import PrepareOptions, held_out, prepare, read
-from mmeffvit.data.records import DataSet, Object, Picture
+from mmeffvit.data.prepare import PrepareOptions, prepare, read
+from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.data import check_categories
 from mmeffvit.utils.images import (
     ImageFacts,
     Unreadable,
     inspect,
     inspect_header,
     read_image,
-    read_labels,
     read_size,
 )
 from mmeffvit.version import __version__
@@ -150,24 +146,7 @@ def read_lines(folder: Path, size: int) -> None:
     assert data.findings.counts[faults.LINE_BROKEN] == size
 
 
-def split_classes(folder: Path, size: int) -> None:
-    pictures = [
-        Picture(Path(str(i)), [Object(i, (0, 0, 1, 1), ''), Object(size - i, (0, 0, 1, 1), '')])
-        for i in range(size)
-    ]
-    assert len(held_out(pictures, size // 5, 0.2)) == size // 5
-
-
-def compare_categories(folder: Path, size: int) -> None:
-    names = [f'class {i}' for i in range(size)]
-    categories = [dict(id=i, name=name) for i, name in enumerate(names)]
-    content = dict(images=[], annotations=[], categories=categories)
-    report = Report('train', 'x')
-    check_categories(CocoFile(content, report.add), tuple(names), report)
-    assert not report.counts
-
-
-@pytest.mark.parametrize('job', [read_xml, read_lines, split_classes, compare_categories])
+@pytest.mark.parametrize('job', [read_xml, read_lines])
 def test_time_grows_with_the_size_alone(job, tmp_path):
     """Twenty times as much takes less than sixty times as long; squares take 400 times."""
     small = min(seconds(partial(job, tmp_path / name), 1000) for name in ('a', 'b'))
@@ -209,14 +188,6 @@ def test_a_tiff_that_opencv_cannot_decode_is_rejected_by_all(tmp_path):
         inspect(path)
     with pytest.raises(UserError, match='cannot be read as an image'):
         read_image(path)
-
-
-def test_the_reason_why_a_label_map_cannot_be_read_names_it_once(tmp_path):
-    path = tmp_path / 'x.tif'
-    Image.fromarray(np.zeros((30, 40), 'f4')).save(path)
-    with pytest.raises(Unreadable) as caught:
-        read_labels(path)
-    assert str(caught.value) == f'{path} (its values are not integers)'
 
 
 def test_headers_of_large_datasets_tell_the_same_as_decoding(tmp_path):

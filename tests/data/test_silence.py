@@ -40,16 +40,6 @@ def test_only_crowds_are_an_error_and_objects_on_request(tmp_path, capsys):
     assert not any(item.is_crowd for item in data.objects())
 
 
-def test_difficult_objects_of_voc_are_ignored_regions_and_counted(tmp_path, capsys):
-    root = write_voc(tmp_path / 'data')
-    path = root / 'Annotations' / '0.xml'
-    path.write_text(path.read_text().replace('</name>', '</name><difficult>1</difficult>', 1))
-    prepare(root, tmp_path / 'index', PrepareOptions())
-    assert f'{faults.CROWD.what} (1)' in capsys.readouterr().out
-    rows = json.loads((tmp_path / 'index' / 'train.json').read_text())['annotations']
-    assert sum(row['iscrowd'] for row in rows) == 1
-
-
 def test_a_validation_split_without_objects_is_an_error(tmp_path):
     root = write_yolo(tmp_path / 'data')
     for path in (root / 'labels' / 'val').iterdir():

@@ -1,6 +1,5 @@
 """``python -m tests.hostile``: the long run, or a part of it; prints groups by outcomes."""
 
-import fcntl
 import gc
 import json
 import os
@@ -36,7 +35,6 @@ def parse(arguments: Sequence[str] | None) -> Namespace:
     add('--group', default='', help='groups whose name has this in it')
     add('--only', default='', help='cases whose title has this in it, and the controls')
     add('--jobs', type=int, default=os.cpu_count(), help='processes at a time (%(default)s)')
-    add('--world', type=Path, help='folder of what the cases start from, made if need be')
     add('--json', type=Path, help='file for the verdicts')
     add('--keep', action='store_true', help='leave the folders of cases that are not clean')
     return parser.parse_args(arguments)
@@ -63,18 +61,13 @@ def import_all() -> None:
 
 
 def make_world(folder: Path) -> World:
-    """Build it, in a process of its own, unless another run has."""
-    folder.mkdir(parents=True, exist_ok=True)
-    complete = folder.with_suffix('.complete')
-    with folder.with_suffix('.lock').open('w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not complete.exists():
-            process = get_context('fork').Process(target=build, args=(folder,))
-            process.start()
-            process.join()
-            if process.exitcode:
-                raise RuntimeError(f'{folder} cannot be built')
-            complete.touch()
+    """Build it, in a process of its own."""
+    folder.mkdir()
+    process = get_context('fork').Process(target=build, args=(folder,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f'{folder} cannot be built')
     return World(folder)
 
 
@@ -85,23 +78,16 @@ def all_cases(world: World, seed: int, more: int) -> Iterator[Case]:
 
 def run(cases: Sequence[Case], folder: Path, options: Namespace) -> int:
     """Judge cases, print what is not clean and the table; the exit code."""
-    count = 0
 
     def report(verdict: Verdict) -> None:
-        nonlocal count
-        count += 1
         if verdict.outcome != 'clean':
             print(f'\n{verdict.outcome}: {verdict.case.title}\n{verdict.detail}', flush=True)
-        if sys.stdout.isatty():
-            print(f'\r{count} of {len(cases)} ', end='', flush=True)
 
     verdicts = judged(cases, folder, options.jobs, report)
     print(f'\n{table(verdicts)}')
     if options.json:
         options.json.write_text(json.dumps([
-            dict(group=v.case.group, door=v.case.door, name=v.case.name, outcome=v.outcome,
-                 detail=v.detail, seconds=v.seconds)
-            for v in verdicts
+            dict(door=v.case.door, name=v.case.name, outcome=v.outcome) for v in verdicts
         ]))  # fmt: skip
     return int(any(verdict.outcome != 'clean' for verdict in verdicts))
 
@@ -119,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     with place as folder:
         root = Path(folder)
-        world = make_world(options.world or root / 'world')
+        world = make_world(root / 'world')
         cases = list(all_cases(world, options.seed, options.more))
         chosen = [
             case for case in cases if options.group in case.group and options.only in case.title

@@ -61,16 +61,13 @@ def one_tensor(
 
 ZIPS: dict[str, Callable[[bytes], bytes]] = {
     'empty': lambda c: b'',
-    'one byte': lambda c: b'P',
     'an empty archive': lambda c: b'PK\5\6' + bytes(18),
     'half': lambda c: c[: len(c) // 2],
-    'without its last byte': lambda c: c[:-1],
     'without its end': lambda c: c[: c.rindex(b'PK\5\6')],
     'without its first kilobyte': lambda c: c[1024:],
     'zeros at its end': lambda c: c + bytes(4096),
     'twice': lambda c: c + c,
     'compressed': lambda c: rewritten(c, lambda n, r: r, compression=zipfile.ZIP_DEFLATED),
-    'compressed by lzma': lambda c: rewritten(c, lambda n, r: r, compression=zipfile.ZIP_LZMA),
     'no pickle': lambda c: rewritten(c, lambda n, r: None if n.endswith('data.pkl') else r),
     'no storages': lambda c: rewritten(c, lambda n, r: None if '/data/' in n else r),
     'short storages': lambda c: rewritten(c, lambda n, r: r[:3] if '/data/' in n else r),
@@ -82,10 +79,7 @@ ZIPS: dict[str, Callable[[bytes], bytes]] = {
     'unknown compression': lambda c: relisted(c, 10, 'H', 77),
     'compression without': lambda c: relisted(c, 10, 'H', 8),
     'TorchScript': lambda c: torchscript(),
-    'a table of text': lambda c: b'a,b\n1,2\n' * 1000,
-    'a picture': lambda c: b'\x89PNG\r\n\x1a\n' + bytes(100),
     'a page': lambda c: b'<!DOCTYPE html><html>404</html>',
-    'zeros': lambda c: bytes(10**6),
     'a storage of another type': lambda c: rewritten(
         c, lambda n, r: r.replace(b'HalfStorage', b'ByteStorage') if n.endswith('.pkl') else r
     ),
@@ -131,33 +125,18 @@ def tensor(dtype: str = 'F32', shape: Any = (4,), offsets: Any = (0, 16)) -> dic
 
 SAFETENSORS: dict[str, bytes] = {
     'empty': b'',
-    'seven bytes': bytes(7),
-    'length alone': bytes(8),
     'huge length': safetensors_file({'a': tensor()}, length=2**63),
-    'length of all': safetensors_file({'a': tensor()}, length=2**64 - 1),
     'length beyond its end': safetensors_file({'a': tensor()}, length=1000),
     'no JSON': safetensors_file(b'{"a": '),
     'no text': safetensors_file(b'\xff\xfe{}'),
     'a list': safetensors_file([tensor()]),
     'deep': safetensors_file(b'[' * 200_000),
-    'deep metadata': safetensors_file(b'{"__metadata__":' + b'{"a":' * 100_000),
-    'metadata of numbers': safetensors_file({'__metadata__': {'a': 1}, 'a': tensor()}),
     'metadata is a list': safetensors_file({'__metadata__': [], 'a': tensor()}),
-    'no dtype': safetensors_file({'a': dict(shape=[4], data_offsets=[0, 16])}),
     'unknown dtype': safetensors_file({'a': tensor('F33')}),
     'strange dtype': safetensors_file({'a': tensor('F4', (32,))}),
-    'negative side': safetensors_file({'a': tensor(shape=(-4,))}),
     'huge side': safetensors_file({'a': tensor(shape=(2**62,))}),
-    'sides that overflow': safetensors_file({'a': tensor(shape=(2**32, 2**32, 4))}),
-    'broken side': safetensors_file({'a': tensor(shape=(4.5,))}),
     'another shape': safetensors_file({'a': tensor(shape=(5,))}),
     'offsets beyond': safetensors_file({'a': tensor(offsets=(0, 17))}),
-    'offsets in reverse': safetensors_file({'a': tensor(offsets=(16, 0))}),
-    'negative offsets': safetensors_file({'a': tensor(offsets=(-16, 0))}),
-    'one offset': safetensors_file({'a': tensor(offsets=(0,))}),
-    'overlap': safetensors_file({'a': tensor(), 'b': tensor()}),
-    'hole': safetensors_file({'a': tensor(offsets=(16, 32))}, bytes(32)),
-    'left over': safetensors_file({'a': tensor()}, bytes(32)),
     'twice the same key': safetensors_file(
         b'{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},'
         b'"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'

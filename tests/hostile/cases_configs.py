@@ -105,13 +105,12 @@ def argument_cases(ready: Callable[[Path], Any]) -> Iterator[Case]:
                says=('unrecognized arguments: --x',), is_control=True, by_parser=True)  # fmt: skip
     for what, (word, *arguments) in ARGUMENTS.items():
         door = ' '.join(arguments[: 2 if arguments[0] == 'analyze' else 1])
-        yield Case(group, door, what, command(*arguments), ready, says=(word,),
-                   by_parser=what in PARSED)  # fmt: skip
+        yield Case(group, door, what, command(*arguments), ready, says=(word,))
 
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
 MOBILE = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
-TRAIN, PRUNE = ('train', 'detector.py'), ('prune', *BUILT, '--out')
+TRAIN = ('train', 'detector.py')
 TRAIN_SEED = (*TRAIN, '--no-check', '--work-dir', 'w', '--seed')
 COMPLEXITY, SUITE = ('complexity', 'SwiftFormer:xs'), ('suite', 'detector.py', '--work-dir', 'w')
 SMALL_IMAGE = 'shapes/val2017/000000.png'
@@ -120,9 +119,6 @@ PREDICT, EXPORT = ('predict', *BUILT, 'shapes/val2017'), ('export', *BUILT)
 BROWSE = ('browse', 'detector.py', '--out-dir', 'o')
 # words of the refusal, and the call
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    'no config': ('arguments are required: DATA|CONFIG', 'train'),
-    'unknown argument': ('unrecognized arguments: --nothing', *TRAIN, '--nothing'),
-    'seed is a text': ("--seed: invalid int value: 'a'", *TRAIN, '--seed', 'a'),
     'seed is negative': ('Seed must be between', *TRAIN_SEED, -5),
     'seed is huge': ('Seed must be between', *TRAIN_SEED, 2**70),
     'launcher': ('--launcher pytorch needs', *TRAIN, '--launcher', 'pytorch'),
@@ -136,7 +132,6 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
         'negative dimension -5', 'complexity', 'detector.py', '--proposals', -5),
     'attention of no layer': ("no layer matches 'nothing'", *ATTENTION, '--layers', 'nothing'),
     'heads of a model without': ('heads', 'analyze', 'heads', *BUILT, '--out-dir', 'o'),
-    'prune by nothing': ("invalid choice: 'nothing'", *PRUNE, 'o.pth', '--method', 'nothing'),
     'browse a negative number': ('--num-images is -3', *BROWSE, '--num-images', -3),
     'browse nothing': ('--num-images is 0', *BROWSE, '--num-images', 0),
     'check a negative number': ('--num-images is -3', 'check', 'detector.py', '--num-images', -3),
@@ -156,4 +151,3 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     'suite in 0 processes': ('--nproc-per-node is 0', *SUITE, '--nproc-per-node', 0),
     'curves of nothing': ('no scalars in nothing/', 'analyze', 'curves', 'nothing'),
 }  # fmt: skip
-PARSED = ('no config', 'unknown argument', 'seed is a text', 'prune by nothing')  # by a parser

@@ -86,16 +86,12 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     'resize is deep': (described(resize='[' * 100_000), 'resize cannot be read as JSON'),
     'resize is a list': (described(resize='[]'), 'resize is []'),
     'scale is a text': (resized(scale='x'), "resize.scale is 'x'"),
-    'scale is zero': (resized(scale=[0, 0]), 'resize.scale is [0, 0]'),
     'scale is negative': (resized(scale=[-5, 5]), 'resize.scale is [-5, 5]'),
     'scale is huge': (resized(scale=[10**9, 10**9]), 'resize.scale is [1000000000'),
-    'scale is broken': (resized(scale=[1.5, 2]), 'resize.scale is [1.5, 2]'),
     'divisor is zero': (resized(divisor=0), 'resize.divisor is 0'),
-    'divisor is huge': (resized(divisor=10**9), 'resize.divisor is 1000000000'),
     'rounding is odd': (resized(rounding='sideways'), "'sideways'"),
     'interpolation is odd': (resized(interpolation='nothing'), "resize.interpolation is 'nothing'"),
     'backend is odd': (resized(backend='nothing'), "resize.backend is 'nothing'"),
-    'backend is a list': (resized(backend=[]), 'resize.backend is []'),
     'pad is huge': (resized(pad=[10**9, 10**9]), 'resize.pad is [1000000000'),
     'pad value is a text': (resized(pad=[64, 64], pad_value='x'), "resize.pad_value is 'x'"),
     'pad value of two channels': (
@@ -104,10 +100,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     'classes are a number': (described(classes='5'), 'classes is 5'),
     'classes are no JSON': (described(classes='x'), 'classes is not valid JSON'),
     'classes are numbers': (described(classes='[1, 2]'), 'classes is [1, 2]'),
-    'palette is odd': (described(palette='[[1, 2]]'), 'palette is [[1, 2]]'),
-    'palette is a text': (described(palette='"x"'), "palette is 'x'"),
     'palette is out of range': (described(palette='[[1, 2, 999]]'), 'palette is [[1, 2, 999]]'),
-    'mean is a text': (described(mean='"x"'), "mean is 'x'"),
     'mean of two channels': (described(mean='[1, 2]'), 'mean is [1, 2]'),
     'mean is NaN': (described(mean='[NaN, 0, 0]'), 'mean is [nan'),
     'mask threshold is a text': (described(mask_threshold='x'), 'mask_threshold'),
@@ -121,31 +114,21 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
         'classes has 208,000,000'),
     '200 MB of digits': (
         lambda p: described(mask_threshold='9' * 200_000_000)(p), 'mask_threshold has 200,000,000'),
-    'scale is beyond floats': (
-        described(resize=f'{{"scale": [{HUGE}, 64]}}'), 'resize.scale is [999'),
     'scale is beyond integers': (
         described(resize=f'{{"scale": [{LONG}, 64]}}'), 'resize is not valid JSON'),
     'pad value is beyond floats': (
         described(resize=f'{{"pad": [64, 64], "pad_value": {HUGE}}}'),
         'resize.pad_value is 999'),
-    'pad value is infinite': (
-        described(resize='{"pad": [64, 64], "pad_value": 1e999}'), 'resize.pad_value is inf'),
-    'mean is beyond floats': (described(mean=f'[{HUGE}, 0, 0]'), 'mean is [999'),
-    'palette is beyond floats': (described(palette=f'[[{HUGE}, 0, 0]]'), 'palette is [[999'),
     'mask threshold is beyond floats': (described(mask_threshold=HUGE), 'mask_threshold is 999'),
     'mask threshold is NaN': (described(mask_threshold='NaN'), 'mask_threshold is nan'),
     'mask threshold is above 1': (described(mask_threshold='2'), 'mask_threshold is 2'),
     'IoU threshold is negative': (described(iou_threshold='-1'), 'iou_threshold is -1'),
-    'IoU threshold is infinite': (described(iou_threshold='Infinity'), 'iou_threshold is inf'),
     'IoU threshold is a truth value': (described(iou_threshold='true'), 'iou_threshold is True'),
     'offset is 2': (described(label_offset='2'), 'label_offset is 2'),
     'offset is a fraction': (described(label_offset='0.5'), 'label_offset is 0.5'),
-    'offset is huge': (described(label_offset=HUGE), 'label_offset is 999'),
     'category ids are few': (described(category_ids='[1]'), 'category_ids and classes differ'),
     'category ids are negative': (
         described(category_ids='[-1, 2, 3, 4]'), 'category_ids is [-1, 2'),
-    'category ids are texts': (
-        described(category_ids='["a", "b", "c", "d"]'), "category_ids is ['a'"),
     'task is a text': (described(task='dance'), "task is 'dance'"),
     'colors are odd': (described(network_colors='CMYK'), "network_colors is 'CMYK'"),
     'text of escape sequences': (

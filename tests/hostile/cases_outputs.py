@@ -2,17 +2,15 @@
 
 import os
 import resource
-import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.hostile.commands import SMALL, Job, at, command, in_turn, needs, train
-from tests.hostile.judge import Case, Silent
+from tests.hostile.judge import Case
 from tests.hostile.world import World
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
@@ -21,134 +19,76 @@ SEGMENT = ('predict', 'segmentor.py', 'run_of_segmentor/iter_1.pth')
 READY = ('detector.py', 'segmentor.py', 'shapes', 'ade', 'images', 'run', 'found.pkl', 'found.json',
          'model.onnx', 'backbone.pth', 'run_of_segmentor/iter_1.pth', 'mobile')  # fmt: skip
 VAL = 'shapes/annotations/instances_val2017.json'
-# commands by the kind of their output, which is called OUT here
-FILES: dict[str, tuple[object, ...]] = {
-    '.onnx of quantize': (
-        'quantize', 'model.onnx', 'images', 'OUT', '--exclude', 'none', '--allow-slower'),
-    '.onnx of export': ('export', *BUILT, 'OUT'),
-    '.pkl of test': (*TEST, 'w', '--out', 'OUT'),
-    '.json of predict': (*PREDICT, '--no-save-vis', '--out', 'OUT'),
-    '.safetensors of convert': ('convert', 'backbone.pth', 'OUT'),
-    '.pth of convert': ('convert', 'backbone.pth', 'OUT'),
-    '.pth of prune': (
-        'prune', 'mobile/mmseg.py', 'mobile/epoch_1.pth', '--method', 'random', '--out', 'OUT'),
-    '.json of complexity': ('complexity', 'SwiftFormer:xs', '--json', 'OUT'),
-    '.json of profile': (
-        'profile', 'model.onnx', '--shape', 64, 64, '--formats', '.onnx', '--threads', 1,
-        '--seconds', 0.01, '--json', 'OUT'),
-    '.png of curves': ('analyze', 'curves', 'run', '--out', 'OUT'),
-}  # fmt: skip
-# and a file that it writes into the folder
-FOLDERS: dict[str, tuple[tuple[object, ...], str]] = {
-    'pictures': ((*PREDICT, '--out-dir', 'OUT'), 'a.jpg'),
-    'label maps': ((*SEGMENT, 'images', '--no-save-vis', '--out', 'OUT'), 'a.png'),
-    'work dir of training': (('train', 'detector.py', '--no-check', '--work-dir', 'OUT'),
-                             'epoch_2.pth'),
-    'work dir of test': ((*TEST, 'OUT'), 'detector.py'),
-    'shown': ((*TEST, 'w', '--show-dir', 'OUT'), '000000.png'),
-    'browsed': (('browse', 'detector.py', '--num-images', 1, '--out-dir', 'OUT'),
-                'detector_train.png'),
-    'classes': (('analyze', 'per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
-                'per_class.md'),
-    'errors': (('analyze', 'errors', 'found.pkl', '--out-dir', 'OUT', '--ann', VAL),
-               'bbox/errors.md'),
-    'heads': (('analyze', 'heads', 'mobile/mmseg.py', 'mobile/epoch_1.pth', '--no-ablation',
-               '--out-dir', 'OUT'), 'heads.json'),
-    'attention': (('analyze', 'attention', 'SwiftFormer:xs', 'images/a.jpg', '--out-dir', 'OUT'),
-                  'a.npz'),
-    'suite': (('suite', 'detector.py', '--work-dir', 'OUT'), 'suite.json'),
-    'page': (('web', 'model.onnx', 'OUT'), 'index.html'),
-}  # fmt: skip
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    ready = needs(world, *READY)
+    ready = needs(world, *READY, 'video.avi')
     case = partial(Case, 'outputs', by_parser=True)  # which checks outputs before any work
-    yield case('.json of complexity', 'bad', command('complexity', 'SwiftFormer:xs', '--json', 'x'),
+    yield case('complexity', 'bad', command('complexity', 'SwiftFormer:xs', '--json', 'x'),
                in_turn(ready, lambda folder: (folder / 'x').mkdir()),
                says=("output 'x' is a folder",), is_control=True)  # fmt: skip
-    for kind, arguments in FILES.items():
-        yield from file_cases(case, kind, arguments, ready)
-    for kind, (arguments, made) in FOLDERS.items():
-        yield from folder_cases(case, kind, arguments, made, ready)
+    for name, (arguments, names) in OUTPUTS.items():
+        written = tuple(f'out/{each}' for each in names)
+        yield case(name, 'good', with_output(arguments, 'out'), ready, 'work', makes=written,
+                   is_control=True)  # fmt: skip
+        yield from misplaced(partial(case, name), arguments, ready)
+        yield from replaced(partial(case, name), name, written, ready)
     for what, (word, *arguments) in OVER.items():
-        yield case(in_command(arguments), what, command(*arguments), ready, says=(word,))
+        door = 'predict label maps' if 'segmentor.py' in arguments else arguments[0]
+        yield case(door, what, command(*arguments), ready, says=(word,))
     yield from run_cases(ready)
-    for name in OUTPUTS:
-        yield from replaced(name, in_turn(ready, needs(world, 'video.avi')))
     yield from parts_of_a_model(needs(world, 'images'))
     for name, (make, word) in KEPT.items():
-        yield Case('outputs: links', name, 'kept', with_output(OUTPUTS[name][0], 'out'),
+        yield case(name, 'kept', with_output(OUTPUTS[name][0], 'out'),
                    in_turn(ready, at('out', make)), says=(word,), is_control=True)  # fmt: skip
 
 
-def in_command(arguments: Any) -> str:
-    """The door of a call."""
-    doors = {call[0]: kind for kind, (call, _) in FOLDERS.items()}
-    doors |= {call[0]: kind for kind, call in FILES.items()}
-    return 'label maps' if 'segmentor.py' in arguments else doors[arguments[0]]
-
-
-def file_cases(case: Any, kind: str, arguments: Any, ready: Job) -> Iterator[Case]:
-    suffix = kind.split()[0]
-    out = f'out{suffix}'
-    job = with_output(arguments, out)
-    yield case(kind, 'good', job, ready, 'work', makes=(out,), is_control=True)
-    for what, make in {
-        **PLACES,
-        'a folder': Path.mkdir,
-        'a folder of photographs': photographs,
-    }.items():
-        name = f'closed/{out}' if 'closed' in what else f'{out}/{out}' if 'below' in what else out
-        yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
-                   says=(f"'{name}'",))  # fmt: skip
-    if '--json' not in arguments:  # which takes any
-        yield case(kind, 'another ending', with_output(arguments, 'out.xyz'), ready,
-                   says=('.xyz',))  # fmt: skip
-    if 'convert' not in arguments:
-        yield case(kind, 'a file to replace', job, in_turn(ready, at(out, photograph)), 'work',
-                   makes=(out,), writes=(out,))  # fmt: skip
-    yield case(kind, 'full disk', full_disk(out, job), ready, says=('File too large',))
-
-
-def folder_cases(case: Any, kind: str, arguments: Any, made: str, ready: Job) -> Iterator[Case]:
-    job = with_output(arguments, 'out')
-    yield case(kind, 'good', job, ready, 'work', makes=(f'out/{made}',), is_control=True)
-    for what, make in {**PLACES, 'a file': photograph}.items():
-        name = 'closed/out' if 'closed' in what else 'out/out' if 'below' in what else 'out'
-        yield case(kind, what, with_output(arguments, name), in_turn(ready, at(name, make)),
-                   says=(f"'{name}'",))  # fmt: skip
-    yield case(kind, 'full disk', full_disk('out', job), ready, says=('File too large',),
-               codes=(1, 2) if kind == 'suite' else (2,))  # fmt: skip
+def misplaced(case: Any, arguments: tuple[object, ...], ready: Job) -> Iterator[Case]:
+    """Every output of a command where it cannot be written, or has another suffix."""
+    targets = [str(each) for each in arguments if 'OUT' in str(each)]
+    for what, make in ABOVE.items():
+        names = tuple(f"'{each.replace('OUT', 'above/out')}'" for each in targets)
+        yield case(what, with_output(arguments, 'above/out'), in_turn(ready, at('above', make)),
+                   says=(names,))  # fmt: skip
+    for target in targets:
+        name, is_file = target.replace('OUT', 'out'), bool(Path(target).suffix)
+        for what, make in {**PLACES, **(FOLDERS if is_file else {'a file': photograph})}.items():
+            yield case(f'{what} at {name}', with_output(arguments, 'out'),
+                       in_turn(ready, at(name, make)), says=(f"'{name}'",))  # fmt: skip
+        if is_file and '--json' not in arguments:  # which takes any
+            other = tuple('out.xyz' if each == target else each for each in arguments)
+            yield case(f'another suffix than {name}', with_output(other, 'out'), ready,
+                       says=('.xyz',))  # fmt: skip
+        job = full_disk(Path(name).name if is_file else 'out', with_output(arguments, 'out'))
+        yield case(f'full disk at {name}', job, ready, says=(FULL,),
+                   codes=(1, 2) if 'suite' in arguments else (2,))  # fmt: skip
 
 
 def with_output(arguments: tuple[object, ...], name: str) -> Callable[[Path], None]:
     return command(*(str(each).replace('OUT', name) for each in arguments))
 
 
-def photographs(path: Path) -> None:
-    path.mkdir(parents=True)
-    photograph(path / 'only_copy.jpg')
-
-
 def photograph(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b'precious')
 
 
-def below_a_file(path: Path) -> None:
-    photograph(path.parent)
+def link(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
 
 
-def closed(path: Path) -> None:
-    path.parent.mkdir()
-    path.parent.chmod(0o555)
-
-
+ABOVE: dict[str, Callable[[Path], Any]] = {
+    'below a file': photograph,
+    'in a closed folder': lambda path: (path.mkdir(), path.chmod(0o555)),
+}
 PLACES: dict[str, Callable[[Path], Any]] = {
-    'below a file': below_a_file,
-    'in a closed folder': closed,
-    'a loop of links': lambda path: path.symlink_to(path.name),
-    'a device': lambda path: path.symlink_to('/dev/full'),
+    'a loop of links': lambda path: link(path, path.name),
+    'a device': lambda path: link(path, '/dev/full'),
+}
+FOLDERS: dict[str, Callable[[Path], Any]] = {
+    'a folder': lambda path: path.mkdir(parents=True),
+    'a folder of photographs': lambda path: photograph(path / 'only_copy.jpg'),
 }
 
 
@@ -217,22 +157,24 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     'suite': (
         ('suite', 'detector.py', '--work-dir', 'OUT'),
         ('suite.json', 'suite.md', 'detector/suite.log')),
-    'web': (('web', 'model.onnx', 'OUT'), ()),
+    'convert': (('convert', 'backbone.pth', 'OUT/c.pth'), ('c.pth',)),
+    'convert to safetensors': (
+        ('convert', 'backbone.pth', 'OUT/c.safetensors'), ('c.safetensors',)),
+    'web': (('web', 'model.onnx', 'OUT'), ('index.html',)),
 }  # fmt: skip
+# they replace nothing, or a whole page
+KEEPING = ('convert', 'convert to safetensors', 'web')
 # quick ones, with at least one output of every way of writing
 PIPED = ('predict', 'predict label maps', 'test', 'test a segmentor', 'train', 'complexity')
+FULL = ('File too large', 'is the disk full?')
 PIPE = 'is a pipe, device or dead link'
 
 
-def replaced(name: str, ready: Job) -> Iterator[Case]:
+def replaced(case: Any, name: str, paths: tuple[str, ...], ready: Job) -> Iterator[Case]:
     """Every output of a command is a link, or one of them is a pipe."""
-    arguments, names = OUTPUTS[name]
-    paths = tuple(f'out/{each}' for each in names)
-    case = partial(Case, 'outputs: links', name, by_parser=True)
-    job = with_output(arguments, 'out')
-    yield case('good', job, ready, 'work', makes=paths or ('out/index.html',), is_control=True)
-    for what, link in LINKS.items() if paths else ():  # a page replaces pages alone
-        yield case(what, job, in_turn(ready, partial(link_all, paths, link)), 'work', makes=paths,
+    job = with_output(OUTPUTS[name][0], 'out')
+    for what, make in LINKS.items() if name not in KEEPING else ():
+        yield case(what, job, in_turn(ready, partial(link_all, paths, make)), 'work', makes=paths,
                    writes=paths)  # fmt: skip
     for path in paths if name in PIPED else ():
         yield case(f'a pipe at {path}', job, in_turn(ready, at(path, pipe)), says=(path, PIPE))
@@ -262,7 +204,7 @@ def parts_of_a_model(ready: Job) -> Iterator[Case]:
 
         mmeffvit.save_pretrained(mmeffvit.get_model('shvit_s1'), 'out', picture='images/b.jpg')
 
-    case = partial(Case, 'outputs: links', 'save_pretrained', job=save, expect='work', makes=paths)
+    case = partial(Case, 'outputs', 'save_pretrained', job=save, expect='work', makes=paths)
     yield case('good', prepare=ready, is_control=True)
     for what, link in LINKS.items():
         yield case(what, prepare=in_turn(ready, partial(link_all, paths, link)), writes=paths)
@@ -335,49 +277,7 @@ def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
             photograph(folder / 'work' / name)
 
     case = partial(Case, 'outputs', 'train')
-    yield case('good', train(*SMALL), ready, 'work', makes=('work/epoch_1.pth',), is_control=True)
     yield case('a work dir with files of others', train(*SMALL), others, 'work',
                makes=('work/epoch_1.pth',), writes=('work/detector.py',))  # fmt: skip
     yield case('checkpoint: full disk', full_disk('epoch_1.pth', train(*SMALL)), ready,
                says=('File too large',))  # fmt: skip
-
-    def killed(folder: Path) -> None:
-        ready(folder)
-        shutil.copytree(folder / 'run', folder / 'work')
-        (folder / 'work' / '.epoch_3.pth.0a1b2c3d.mmeffvit-partial').mkdir()
-
-    yield case('what a killed run left', train(arguments=('--resume',)), killed, 'work',
-               says=('resumed work/epoch_2.pth',), writes=('work',))  # fmt: skip
-
-    def in_use(folder: Path) -> None:
-        from mmeffvit.utils.files import locked
-
-        reading, writing = os.pipe()
-        holder = os.fork()
-        if not holder:
-            with locked(folder / 'work', 'the first run'):
-                os.write(writing, b'x')
-                time.sleep(60)
-            os._exit(0)
-        os.read(reading, 1)
-        try:
-            train(*SMALL)(folder)
-        finally:
-            os.kill(holder, signal.SIGKILL)
-
-    yield case('a work dir in use', in_use, ready, says=('work is in use by the first run',))
-
-    def two_writers(folder: Path) -> None:
-        from mmeffvit.utils.files import write_file
-
-        path, other = folder / 'suite.json', os.fork()
-        for _ in range(100):
-            write_file(path, (b'a' if other else b'b') * 50_000)
-            if other and len(set(path.read_bytes())) != 1:
-                raise Silent('two writers mixed')
-        if not other:
-            os._exit(0)
-        os.waitpid(other, 0)
-
-    yield Case('outputs', 'write_file', 'two writers of one file', two_writers, expect='work',
-               makes=('suite.json',), is_control=True)  # fmt: skip

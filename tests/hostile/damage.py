@@ -10,8 +10,8 @@ from tests.hostile.judge import CANARY, PROGRAMS
 from tests.utils.odd_images import EPS
 
 ODD: tuple[Any, ...] = (
-    None, True, -1, 0, 1e308, float('nan'), 2**63, 10**400, '', 'x', '../../x', '\x00', '\x1b[2J',
-    '\ud800', [], [[]], {}, [None], {'a': 1}, 'a' * 5000, -1e9, 0.5,
+    None, True, -1, 0, 1e308, float('nan'), float('-inf'), 2**63, 10**400, '', 'x', '../../x',
+    '\x00', '\x1b[2J', '\ud800', [], [[]], {}, [None], {'a': 1}, 'a' * 5000, -1e9, 0.5,
 )  # fmt: skip
 
 

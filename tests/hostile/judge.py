@@ -99,12 +99,11 @@ class Case:
 
 @dataclass
 class Verdict:
-    """What became of a case, and the seconds of the processor that it took."""
+    """What became of a case."""
 
     case: Case
     outcome: str
     detail: str
-    seconds: float
 
 
 @dataclass
@@ -115,7 +114,6 @@ class Ended:
     output: str = ''
     is_late: bool = False
     is_fat: bool = False
-    processor: float = 0.0  # seconds
 
 
 def snapshot(folder: Path) -> dict[str, str]:
@@ -292,10 +290,9 @@ class Running:
     def is_over(self) -> bool:
         """Look after it: end it when it takes too long or too much."""
         self.read()
-        pid, status, used = os.wait4(self.pid, os.WNOHANG)
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
             self.ended.code = os.waitstatus_to_exitcode(status)
-            self.ended.processor = used.ru_utime + used.ru_stime
         else:
             self.ended.is_late = time.monotonic() - self.start > self.case.seconds
             self.ended.is_fat = resident(self.pid) > self.limit
@@ -315,7 +312,7 @@ class Running:
         outcome = sort(self.case, self.ended, self.before, after)
         lost = [path for path in self.before if after.get(path) != self.before[path]]
         detail = f'exit code {self.ended.code}; changed: {lost}\n{self.ended.output[-3000:]}'
-        return Verdict(self.case, outcome, detail, self.ended.processor)
+        return Verdict(self.case, outcome, detail)
 
 
 def resident(pid: int) -> int:

@@ -13,7 +13,7 @@ from tests.conftest import run_python
 @pytest.mark.slow
 def test_payloads_in_checkpoints_and_predictions_neither_run_nor_break_a_reader(tmp_path):
     done = run_python(
-        '-m', 'tests.hostile', '--group', 'pickles', '--more', 2, '--jobs', 1,
+        '-m', 'tests.hostile', '--group', 'pickles', '--more', 1, '--jobs', 1,
         '--json', tmp_path / 'found.json',
         env={'OMP_NUM_THREADS': '1'}, timeout=850,
     )  # fmt: skip

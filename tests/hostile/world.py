@@ -57,46 +57,6 @@ test_dataloader = val_dataloader
 train_cfg = dict(max_iters=1, val_interval=2)
 """
 
-VOC = """
-_base_ = [{base!r}]
-data_root = 'voc/'
-metainfo = dict(classes=('circle', 'square', 'triangle', 'star'))
-loading = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations', with_bbox=True)]
-meta = ('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')
-dataset = dict(
-    _delete_=True,
-    type='VOCDataset',
-    data_root=data_root,
-    ann_file='ImageSets/Main/trainval.txt',
-    data_prefix=dict(sub_data_root=''),
-    metainfo=metainfo,
-    pipeline=[*loading, dict(type='PackDetInputs')],
-)
-test = dict(
-    dataset,
-    test_mode=True,
-    pipeline=[
-        loading[0], dict(type='Resize', scale=(64, 64)), loading[1],
-        dict(type='PackDetInputs', meta_keys=meta),
-    ],
-)
-model = dict(
-    roi_head=dict(mask_head=None, mask_roi_extractor=None),
-)
-train_dataloader = dict(dataset=dataset)
-val_dataloader = dict(dataset=test)
-test_dataloader = val_dataloader
-val_evaluator = dict(_delete_=True, type='VOCMetric', metric='mAP')
-test_evaluator = val_evaluator
-"""
-
-XML = """<annotation><folder>VOC</folder><filename>{name}.jpg</filename>
-<size><width>64</width><height>64</height><depth>3</depth></size>
-<object><name>circle</name><difficult>0</difficult>
-<bndbox><xmin>5</xmin><ymin>6</ymin><xmax>40</xmax><ymax>50</ymax></bndbox></object>
-</annotation>
-"""
-
 
 def build(folder: Path) -> None:
     """Fill ``folder``; in a process of its own, as training starts threads."""
@@ -106,7 +66,6 @@ def build(folder: Path) -> None:
     os.environ.update(TORCH_HOME=str(folder / 'cache'), HF_HOME=str(folder / 'cache'))
     generate(folder / 'shapes', ShapesSpec(num_train=4, num_val=2, side=SIDE, max_objects=3))
     generate_ade20k(folder / 'ade', ShapesSpec(num_train=2, num_val=1, side=SIDE))
-    write_voc(folder / 'voc')
     shutil.copytree(folder / 'shapes' / 'val2017', folder / 'images')
     for name in ('a', 'b'):
         random_picture(7).save(folder / 'images' / f'{name}.jpg')
@@ -114,7 +73,6 @@ def build(folder: Path) -> None:
     bases = dict(
         detector=(DETECTOR, ROOT / 'configs/maskrcnn_swiftformer_xs_shapes.py'),
         segmentor=(SEGMENTOR, ROOT / 'configs/semfpn_swiftformer_l1_ade20k.py'),
-        voc=(VOC, folder / 'detector.py'),
     )
     for name, (text, base) in bases.items():
         (folder / f'{name}.py').write_text(text.format(base=str(base)))
@@ -144,16 +102,6 @@ def spread_scores(path: Path) -> None:
         if key.endswith(('rpn_cls.weight', 'fc_cls.weight')):
             value.mul_(100)
     torch.save(content, path)
-
-
-def write_voc(folder: Path) -> None:
-    names = ['000001', '000002']
-    for part in ('JPEGImages', 'Annotations', 'ImageSets/Main'):
-        (folder / part).mkdir(parents=True)
-    for number, name in enumerate(names):
-        random_picture(number).save(folder / 'JPEGImages' / f'{name}.jpg')
-        (folder / 'Annotations' / f'{name}.xml').write_text(XML.format(name=name))
-    (folder / 'ImageSets/Main/trainval.txt').write_text('\n'.join(names) + '\n')
 
 
 def random_picture(seed: int) -> Image.Image:

@@ -1,6 +1,7 @@
 """Predictions in Python: inputs, results and drawings."""
 
 import sys
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -14,26 +15,30 @@ from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.inference.results import Detections, LabelMap
-from tests.inference.untrained import save_untrained
+from tests.inference.untrained import Untrained, save_untrained
 from tests.learning.cases import CASES
 from tests.released import files
 
 
-def make(head: str, tmp_path, request) -> mmeffvit.Predictor:
+def files_of(head: str, data: Path, folder: Path) -> Untrained:
     case = next(case for case in CASES if case.head == head)
-    data = request.getfixturevalue(case.data)
-    model = save_untrained(case, tmp_path / 'model', data)
+    return save_untrained(case, folder / 'model', data)
+
+
+@pytest.fixture(scope='module')
+def of_detector(shapes, tmp_path_factory) -> Untrained:
+    return files_of('Mask R-CNN', shapes, tmp_path_factory.mktemp('detector'))
+
+
+@pytest.fixture(scope='module')
+def detector(of_detector) -> mmeffvit.Predictor:
+    return mmeffvit.Predictor(of_detector.config, of_detector.checkpoint, device='cpu')
+
+
+@pytest.fixture(scope='module')
+def segmentor(ade_shapes, tmp_path_factory) -> mmeffvit.Predictor:
+    model = files_of('Semantic FPN', ade_shapes, tmp_path_factory.mktemp('segmentor'))
     return mmeffvit.Predictor(model.config, model.checkpoint, device='cpu')
-
-
-@pytest.fixture
-def detector(tmp_path, request):
-    return make('Mask R-CNN', tmp_path, request)
-
-
-@pytest.fixture
-def segmentor(tmp_path, request):
-    return make('Semantic FPN', tmp_path, request)
 
 
 @pytest.fixture
@@ -117,9 +122,10 @@ def test_a_missing_supervision_is_reported_with_its_install_command(detector, ph
 
 
 @pytest.mark.parametrize('handle', ['', 'epoch_1.pth'])
-def test_a_run_folder_and_its_checkpoint_need_no_config(handle, detector, photos, tmp_path):
+def test_a_run_folder_and_its_checkpoint_need_no_config(handle, of_detector, detector, photos):
     expected = detector(photos[0])
-    found = mmeffvit.Predictor(tmp_path / 'model' / handle, device='cpu')(photos[0])
+    run = of_detector.config.parent
+    found = mmeffvit.Predictor(run / handle, device='cpu')(photos[0])
     assert np.array_equal(found.boxes, expected.boxes)
     assert found.classes == expected.classes
     assert len(found) > 0

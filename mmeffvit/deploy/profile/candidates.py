@@ -63,9 +63,9 @@ class Candidate:
 
     def described(self, errors: Sequence[Measure]) -> 'Candidate':
         """The candidate with its errors, and the one that is closest to its limit in words."""
-        largest = min(errors, key=lambda error: error.margin)
+        closest = min(errors, key=lambda error: error.margin)
         measures = {error.name: error.value for error in errors}
-        return replace(self, measures=measures, reason=str(largest))
+        return replace(self, measures=measures, reason=str(closest))
 
     def compared(self, expect: Expect, batches: Sequence[Images]) -> 'Candidate':
         """The candidate with its errors on images, if its runtime computes in its precision.
@@ -152,10 +152,9 @@ def int8_file(
             return absent(reason=why)
         done = quantize(floats[base].path, images, file.path, allow_slower=True, **options)
         measures = {each.name: each.value for each in done.chosen.measures}
-        lowest = ', '.join(f'{each.kind} {each.value:.3g}' for each in worst(done.chosen.measures))
-        steps = floats[base].last_steps
-        agreement = f'{lowest}, compared with float32'
-        return replace(file, reason=agreement, measures=measures, last_steps=steps)
+        lowest = [f'{each.kind} {each.value:.3g}' for each in worst(done.chosen.measures)]
+        said = ', '.join([*lowest, 'compared with float32'])
+        return replace(file, reason=said, measures=measures, last_steps=floats[base].last_steps)
 
     return attempt(file, make, kind.int8_packages)
 

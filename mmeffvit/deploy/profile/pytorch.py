@@ -1,6 +1,5 @@
 """A model in PyTorch, opened as a file of another runtime is, and the GPU that runs it."""
 
-from collections.abc import Iterable
 from importlib.util import find_spec
 
 import torch
@@ -35,10 +34,9 @@ def find_gpu(device: str) -> str | None:
     return device
 
 
-def gpu_name(devices: Iterable[str]) -> str:
-    """Name of the GPU among devices, if torch knows it; empty if there is none."""
-    known = torch.cuda.get_device_name if torch.cuda.is_available() else str
-    return ', '.join(known(each) for each in devices if each != 'cpu')
+def gpu_name(device: str) -> str:
+    """Name of a GPU, if torch knows it."""
+    return torch.cuda.get_device_name(device) if torch.cuda.is_available() else device
 
 
 def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:

@@ -120,29 +120,24 @@ def time_in_rounds(
     timings = {key: Timing(job.threads, (), (last_steps or {}).get(key, 0.0))
                for key, job in jobs.items()}  # fmt: skip
     with ExitStack() as stack:
-        asks = {}
+        asks: dict[Key, Callable[[object], Answer]] = {}
 
-        def each(keys: Iterable[Key], run: Callable[[Key], object]) -> None:
-            for key in (key for key in keys if key not in failures):
+        def run_round(keys: Iterable[Key]) -> None:
+            for key in [key for key in keys if key in timings]:
                 try:
-                    run(key)
+                    if key not in asks:
+                        asks[key] = stack.enter_context(working(jobs[key]))
+                    answer, known = asks[key](seconds / ROUNDS), timings[key]
+                    times = (each + known.last_steps for each in answer.pop('times'))
+                    timings[key] = replace(known, seconds=(*known.seconds, *times), **answer)
                 except UserError as error:
                     failures[key] = str(error)
                     del timings[key]
 
-        def start(key: Key) -> None:
-            asks[key] = stack.enter_context(working(jobs[key]))
-
-        def run_round(key: Key) -> None:
-            answer, known = asks[key](seconds / ROUNDS), timings[key]
-            times = (each + known.last_steps for each in answer.pop('times'))
-            timings[key] = replace(known, seconds=(*known.seconds, *times), **answer)
-
-        each(jobs, start)
         for _ in range(ROUNDS):
-            each(jobs, run_round)
+            run_round(jobs)
         fastest = min((timing.median for timing in timings.values()), default=0.0)
         close = [key for key, timing in timings.items() if timing.median <= CLOSE * fastest]
         for _ in range(FINAL_ROUNDS if len(close) > 1 else 0):
-            each(close, run_round)
+            run_round(close)
     return timings, failures

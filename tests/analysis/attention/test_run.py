@@ -10,7 +10,6 @@ from mmeffvit.analysis.attention import Canvas, record_attention
 from mmeffvit.analysis.attention.run import visualize_attention
 from mmeffvit.analysis.attention.sheet import InputImage, draw_map, limits_of
 from mmeffvit.analysis.attention.subject import open_subject
-from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 from mmeffvit.models import SHViT
 from mmeffvit.models.checkpoints import CheckpointError
@@ -147,13 +146,6 @@ def test_mistakes_are_named(image, tmp_path, target, options, message):
     with pytest.raises(UserError, match=message):
         visualize_attention(target, images, tmp_path / 'out', **options)
     assert not (tmp_path / 'out').exists()
-
-
-def test_a_run_without_a_valid_checkpoint_is_named(image, tmp_path):
-    load_config(SEGFORMER).dump(tmp_path / 'run.py')
-    (tmp_path / 'epoch_1.pth').write_bytes(b'cut')
-    with pytest.raises(UserError, match=f'no checkpoint in {tmp_path}'):
-        visualize_attention(str(tmp_path), [str(image)], tmp_path / 'out')
 
 
 def test_an_image_that_is_too_small_is_named(tmp_path):

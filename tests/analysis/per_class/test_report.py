@@ -16,7 +16,6 @@ from mmeffvit.analysis.per_class.report import draw_bars, report_per_class, to_m
 from mmeffvit.analysis.per_class.values import ClassValues, per_class
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT
-from tests.utils.odd_images import EPS, fake_ghostscript
 
 SHAPES = str(ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py')
 ADE = str(ROOT / 'configs' / 'semfpn_swiftformer_l1_ade20k.py')
@@ -117,18 +116,6 @@ def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     dumped.write_bytes(pickle.dumps([sample]))
     (same,) = report_per_class(ADE, dumped, tmp_path, {'data_root': f'{ade_shapes}/'})
     assert same.mean == table.mean
-
-
-@pytest.mark.parametrize('spoilt', ['maps', 'ade/annotations/validation'])
-def test_postscript_as_a_label_map_is_named(spoilt, ade_shapes, tmp_path, monkeypatch):
-    called = fake_ghostscript(tmp_path, monkeypatch)
-    shutil.copytree(ade_shapes, tmp_path / 'ade')
-    shutil.copytree(ade_shapes / 'annotations/validation', tmp_path / 'maps')
-    for path in (tmp_path / spoilt).glob('*.png'):
-        path.write_bytes(EPS)
-    with pytest.raises(UserError, match='PostScript'):
-        per_class(ADE, tmp_path / 'maps', {'data_root': f'{tmp_path}/ade/'})
-    assert not called.exists()
 
 
 def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):

@@ -1,6 +1,5 @@
 """Pruning of a small segmentor, as a user runs it."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.options import RunOptions
 from tests.analysis.small import save_segmentor
 from tests.conftest import message_of, run_command_here
-from tests.utils.odd_images import jpeg_of
 
 LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
 HEADS = [2, 4, 5, 8]
@@ -101,17 +99,6 @@ def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert 'would replace' in message_of(prune(*segmentor, folder / name, '--method', 'uvc'))
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
-
-
-def test_a_large_test_image_is_named_before_it_is_decoded(segmentor, ade_shapes, tmp_path):
-    data = shutil.copytree(ade_shapes, tmp_path / 'ade')
-    for path in (data / 'images/validation').iterdir():
-        path.write_bytes(jpeg_of(20_000, 8_000))
-    done = prune(
-        *segmentor, tmp_path / 'few.pth', '--keep', 0.5, '--method', 'competition',
-        '--cfg-options', f'test_dataloader.dataset.data_root={data}/',
-    )  # fmt: skip
-    assert 'cannot be read: Image size (20,000 x 8,000 pixels) exceeds' in message_of(done)
 
 
 def test_heads_alone_are_removed_on_request(segmentor, tmp_path):

@@ -1,7 +1,6 @@
 """A suite survives failures, resumes after being killed, and keeps one consistent table."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
 from tests.conftest import ROOT, rejected, run_command_here
+from tests.train.engine.test_processes import running
 
 CONFIGS = ROOT / 'configs'
 # the published numbers are those of the config of this name
@@ -70,26 +70,15 @@ def wait_until(condition, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def running_in(work_dir: Path) -> list[int]:
-    """Processes with the work dir on their command line."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir('/proc')):
-        try:
-            command = Path('/proc', entry, 'cmdline').read_bytes().decode(errors='replace')
-        except OSError:
-            continue  # it has just exited
-        if str(work_dir) in command:
-            found.append(int(entry))
-    return found
-
-
 def kill_in_training(configs: dict[str, Path], work_dir: Path, data: Path) -> None:
     """Start a suite, and kill it in the middle of its first training."""
     suite = start(configs, work_dir, data)
     wait_until(lambda: (work_dir / FIRST / 'epoch_1.pth').exists(), 300)
     suite.send_signal(signal.SIGKILL)
     suite.communicate()
-    wait_until(lambda: not running_in(work_dir), 30)  # the training is killed with its suite
+    wait_until(
+        lambda: not any(str(work_dir) in each for each in running()), 30
+    )  # the training is killed with its suite
     rows = json.loads((work_dir / 'suite.json').read_text())
     assert rows[FIRST]['status'] == 'training'
     assert rows['second']['status'] == 'waiting'
@@ -192,24 +181,6 @@ def test_the_reason_for_a_failure_is_its_message(tmp_path):
     assert 'no data' in (tmp_path / 'log').read_text()
 
 
-@pytest.mark.parametrize('kind', ['symbolic', 'hard'])
-def test_a_log_or_table_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path):
-    target, folder = tmp_path / 'mine', tmp_path / 'suite'
-    target.write_text('{}')
-    folder.mkdir()
-    for name in ('suite.json', 'suite.md', 'suite.log'):
-        path = folder / name
-        (path.symlink_to if kind == 'symbolic' else path.hardlink_to)(target)
-    table = Table(folder)
-    table.rows['own'] = Row('own.py')
-    table.save()
-    run_logged([sys.executable, '-c', 'print("loss")'], folder / 'suite.log', print)
-    assert target.read_text() == '{}'
-    assert 'own.py' in (folder / 'suite.json').read_text()
-    assert 'own' in (folder / 'suite.md').read_text()
-    assert (folder / 'suite.log').read_text().endswith('loss\n')
-
-
 def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
     other = tmp_path / 'maskrcnn_shvit_s4.py'
     other.touch()
@@ -233,13 +204,6 @@ def test_untrusted_text_is_escaped_in_the_table(tmp_path):
     for mark in re.finditer(r'[`<>\[*]', '\n'.join(lines)):
         before = '\n'.join(lines)[: mark.start()]
         assert (len(before) - len(before.rstrip('\\'))) % 2 == 1, before[-20:]
-
-
-def test_a_table_without_results_has_no_empty_columns(tmp_path):
-    table = Table(tmp_path)
-    table.rows['own'] = Row('own.py', paper={'mIoU': 41.4})
-    assert 'paper mIoU | ours mIoU' in str(table)
-    assert 'box AP' not in str(table)
 
 
 @pytest.mark.slow

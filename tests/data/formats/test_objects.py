@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import re
 from pathlib import Path
 
@@ -138,22 +137,3 @@ def test_documents_of_xml_that_define_entities_are_not_read(tmp_path):
     path.write_text(path.read_text().replace('<annotations>', f'{bomb}<annotations>'))
     with pytest.raises(UserError, match='a document type is not read'):
         detect(tmp_path).read()
-
-
-def test_names_that_lead_outside_are_not_followed(tmp_path):
-    root = written('CSV of TensorFlow', tmp_path / 'data')
-    (root / 'images' / '0.jpg').rename(tmp_path / 'holiday.jpg')
-    path = root / 'train_labels.csv'
-    path.write_text(path.read_text().replace(',0.jpg,', ',../holiday.jpg,'))
-    data = detect(root).read()
-    assert data.findings.counts[faults.IMAGE_OUTSIDE] > 0
-    assert all(p.path.is_relative_to(root) for p in data.splits['train'])
-
-
-def test_pipes_and_links_to_nothing_are_not_opened(tmp_path):
-    for name in (name for name, row in READ.items() if row[1] not in ('masks', 'classes')):
-        root = written(name, tmp_path / name)
-        for suffix in ('.xml', '.json', '.yaml', '.csv', '.txt', '.data', '.names', '.tsv'):
-            os.mkfifo(root / f'a{suffix}')
-            Path(root / f'b{suffix}').symlink_to('nowhere')
-        assert detect(root).format == READ[name][1], name

@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from mmdet.registry import TRANSFORMS
 from mmdet.structures.bbox import HorizontalBoxes
 from mmdet.structures.mask import BitmapMasks, PolygonMasks
 
@@ -170,14 +169,6 @@ def test_images_without_boxes_or_below_100_pixels_are_unchanged():
     for _ in range(20):
         assert transform(annotated(np.zeros((0, 4), np.float32)))['img_shape'] == (HEIGHT, WIDTH)
         assert transform.draw((99, 400), np.array([[5, 5, 300, 90]], np.float32)) is None
-
-
-def test_a_config_builds_it_with_the_values_of_the_recipe():
-    transform = TRANSFORMS.build(dict(type='mmeffvit.MaxIoURandomCrop'))
-    assert transform.thresholds == (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)
-    assert (transform.num_trials, transform.min_side) == (40, 100)
-    assert (transform.min_scale, transform.max_aspect) == (0.3, 2.0)
-    assert 'num_trials=40' in repr(transform)
 
 
 @pytest.mark.parametrize('thresholds', [(0.1, 0.5), (0, 1.5), (-0.1, 0)])

@@ -1,6 +1,5 @@
 """Files of every format agree with the original model, or are not written."""
 
-import json
 import re
 import sys
 from functools import partial
@@ -11,13 +10,12 @@ import torch
 from torch import nn
 
 from mmeffvit.deploy.compare import HALF, expect_maps
-from mmeffvit.deploy.export import ToolOptions, check_file, export_model, find_image
+from mmeffvit.deploy.export import ToolOptions, check_file, find_image
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
-from mmeffvit.inference.predictor import Predictor
 from tests.conftest import run_command
 from tests.deploy import models, tiny
 from tests.variants import sampled
@@ -86,22 +84,6 @@ def test_objects_before_nms_agree_after_it(ending, name, tmp_path):
     said = str(write(make_graph(models.tiny(name)), tmp_path / f'model{ending}', SIZES))
     assert ('candidates before NMS' if ending == '.pte' else 'all priors, before NMS') in said
     assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
-
-
-def test_all_boxes_agree_with_the_original_detector_after_nms(trained, picture, tmp_path):
-    import_all('.param')
-    options = ToolOptions(shape=(96, 128), image=picture)
-    out = tmp_path / 'model.param'
-    said = str(export_model(Predictor(*trained, device='cpu'), out, options))
-    assert 'it returns the boxes of all priors, before NMS' in said
-    assert re.search(r'unmatched objects 0 .*\n.*box error.*\n.*score error', said), said
-    metadata = json.loads((tmp_path / 'model.json').read_text())
-    assert json.loads(metadata['classes']) == list(models.CLASSES)
-    assert 0 < float(metadata['iou_threshold']) < 1
-    check_file(out, options)  # it may be written again
-    out.unlink()
-    with pytest.raises(UserError, match=r'model\.bin would be overwritten with .*model\.param'):
-        check_file(out, options)
 
 
 @pytest.mark.variant

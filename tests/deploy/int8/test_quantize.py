@@ -1,7 +1,6 @@
 """Static int8 files and their reports."""
 
 import json
-import sys
 import time
 
 import cv2
@@ -181,12 +180,6 @@ def test_weights_of_another_file_are_not_overwritten(folder, tmp_path):
     (tmp_path / 'out.bin').write_bytes(b'of another file')
     with pytest.raises(UserError, match=r'out\.bin would be overwritten with .*out\.xml'):
         quantize(tiny.onnx_file(), folder, tmp_path / 'out.xml', size=tiny.SIZE)
-
-
-def test_a_missing_package_is_named(tmp_path, folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'onnx', None)
-    with pytest.raises(UserError, match=r'An int8 \.onnx needs onnx, .*pip install .*\[onnx\]'):
-        quantize(tiny.onnx_file(), folder, tmp_path / 'out.onnx', **SHORT)
 
 
 def test_images_are_read_as_given_in_the_metadata(tmp_path):

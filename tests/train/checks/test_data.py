@@ -1,6 +1,7 @@
 """A config's data are judged as a folder's, and training goes on without what is broken."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -25,9 +26,21 @@ from mmeffvit.train.checks.data import check_data, check_dataset, labels_of, rep
 from mmeffvit.utils.optional import require
 from tests.conftest import ROOT, run_command_here
 from tests.data.sets import write_maps, write_voc
-from tests.hostile.cases_data import BAD_COCO, PICTURE, annotated, changed, edit, mask_of, pictured
-from tests.hostile.commands import Job
+from tests.hostile.cases_data import (
+    BAD_COCO,
+    NOT_REGULAR,
+    PICTURE,
+    annotated,
+    changed,
+    edit,
+    mask_of,
+    pictured,
+    remove,
+    replace,
+)
+from tests.hostile.commands import Job, put
 from tests.hostile.world import TRAIN, VAL
+from tests.utils.odd_images import EPS
 
 CONFIGS = ROOT / 'configs'
 SHAPES = CONFIGS / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -110,16 +123,6 @@ def in_folder(path: Path, **options: object) -> dict[Fault, tuple[int, Grade]] |
     return judged(data)
 
 
-def same_judgement(config: Config, fault: Fault, path: Path, **options: object) -> None:
-    (data,) = check_dataset(config, ('train',), ALL)
-    own, other = judged(data), in_folder(path, **options)
-    assert fault in own, data.findings.describe()
-    if other is None:
-        assert own[fault] == (1, Grade.ERROR)
-    else:
-        assert own == other
-
-
 @pytest.mark.parametrize('name', [name for name in DAMAGE if 'closed' not in name])
 def test_coco_is_judged_as_in_a_folder_and_what_would_crash_a_run_stops_it(name, copy, monkeypatch):
     monkeypatch.chdir(copy.parent)
@@ -133,17 +136,17 @@ def test_coco_is_judged_as_in_a_folder_and_what_would_crash_a_run_stops_it(name,
         assert train.findings.faults in ([faults.FILE_BROKEN], [faults.PATH_MISSING])
     elif not ONLY_CONFIGS & own.keys() and 'loop' not in name:
         assert own == other
-    if said := refusal(config):
+    if said := refusal(config, 'train', 'val'):
         assert word in said
         assert '\n' not in said
     else:
         assert {*train.findings.of(*LOST), *val.findings.of(*LOST)} <= LATER
 
 
-def refusal(config: Config) -> str:
+def refusal(config: Config, *splits: str) -> str:
     """What stops a run that is not checked otherwise; empty if nothing does."""
     try:
-        check_data(config, ('train', 'val'))
+        check_data(config, splits)
     except UserError as error:
         return str(error)
     return ''
@@ -155,25 +158,49 @@ def truncate(name: str) -> Damage:
 
 def xml(old: str, new: str) -> Damage:
     def damage(folder: Path) -> None:
-        path = folder / 'Annotations/1.xml'
-        text, count = re.subn(old, new, path.read_text(), count=1)
+        text, count = re.subn(old, lambda _: new, (folder / XML).read_text(), count=1, flags=re.S)
         assert count
-        path.write_text(text)
+        (folder / XML).write_text(text)
 
     return damage
 
 
-VOC_DAMAGE: dict[str, tuple[Fault, Damage]] = {
-    'cut': (faults.FILE_BROKEN, truncate('Annotations/1.xml')),
+XML, LIST, JPG = 'Annotations/1.xml', 'ImageSets/Main/train.txt', 'JPEGImages/1.jpg'
+ENTITIES = ''.join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(12))
+LAUGHS = f'<!DOCTYPE a [<!ENTITY a0 "ha">{ENTITIES}]><annotation><filename>&a12;'
+VOC_DAMAGE: dict[str, tuple[Fault | str, Damage]] = {
+    'cut': (faults.FILE_BROKEN, truncate(XML)),
+    'no XML': ('syntax error', put(XML, b'no xml')),
+    'empty': ('no element found', put(XML, b'')),
+    'no text': (f'{XML}, line 1', put(XML, b'\xff\xfe\x00')),
+    'unknown encoding': ('encoding: x', put(XML, b'<?xml version="1.0" encoding="x"?><a/>')),
+    'another root': ('an object without name', put(XML, b'<a><object/></a>')),
+    'deep': (XML, put(XML, b'<a>' * 100_000)),
+    'entities that grow': ('amplification', xml('<annotation>\n<filename>', LAUGHS)),
+    'entity of a file': ('undefined entity &x;', xml(
+        '<annotation>\n<filename>',
+        '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><annotation><filename>&x;')),
     'no corner': (faults.RECORD_BROKEN, xml(r'<xmin>\d+</xmin>', '')),
+    'no box': ('an object without bndbox', xml('<bndbox>.*?</bndbox>', '')),
     'no number': (faults.RECORD_BROKEN, xml('<xmin>', '<xmin>x')),
+    'NaN': ("bndbox with xmin 'nan'", xml(r'<xmin>\d+', '<xmin>nan')),
+    'beyond integers': ("bndbox with xmax '1e300'", xml(r'<xmax>\d+', '<xmax>1e300')),
     'far away': (faults.BOX_FAR, xml('<xmax>', '<xmax>9000')),
     'difficult': (faults.CROWD, xml('</name>', '</name><difficult>1</difficult>')),
     'empty difficult': (faults.FILLED, xml('</name>', '</name><difficult/>')),
     'no width': (faults.FILLED, xml('<width>64', '<width>')),
     'huge': (faults.FILE_BROKEN, xml('<width>64', '<width>99999999999')),
-    'image cut': (faults.IMAGE_BROKEN, truncate('JPEGImages/1.jpg')),
-}
+    'a pipe': (NOT_REGULAR, replace(XML, os.mkfifo)),
+    'a device': (NOT_REGULAR, replace(XML, lambda path: path.symlink_to('/dev/zero'))),
+    'list names none': ("nobody.xml' does not exist", put(LIST, b'nobody\n')),
+    'list is no text': (LIST, put(LIST, b'\xff\xfe\n')),
+    'list leads elsewhere': ("/etc/passwd.xml'", put(LIST, b'../../../../etc/passwd\n')),
+    'list has a zero byte': ('embedded null byte', put(LIST, b'a\0b\n')),
+    'list is a pipe': (LIST, replace(LIST, os.mkfifo)),
+    'image cut': (faults.IMAGE_BROKEN, truncate(JPG)),
+    'image is a pipe': (JPG, replace(JPG, os.mkfifo)),
+    'image is PostScript': (JPG, put(JPG, EPS)),
+}  # fmt: skip
 
 
 def voc_config(root: Path) -> Config:
@@ -200,14 +227,22 @@ def change_image(name: str, change: Callable[[Image.Image], Image.Image]) -> Dam
     return lambda folder: change(Image.open(folder / name)).save(folder / name)
 
 
-MAP_DAMAGE: dict[str, tuple[Fault, Damage]] = {
-    'value': (faults.MAP_VALUE, lambda folder: paint(folder / 'masks/1.png')),
-    'size': (faults.MAP_SIZE, change_image('masks/1.png', lambda image: image.resize((9, 9)))),
-    'gray': (faults.MAP_GRAY, change_image('masks/1.png', lambda image: image.convert('RGB'))),
-    'cut': (faults.MAP_BROKEN, truncate('masks/1.png')),
-    'missing': (faults.MAP_MISSING, lambda folder: (folder / 'masks/1.png').unlink()),
-    'image cut': (faults.IMAGE_BROKEN, truncate('images/1.jpg')),
-    'image missing': (faults.IMAGE_MISSING, lambda folder: (folder / 'images/1.jpg').unlink()),
+MAP, PHOTO = 'masks/1.png', 'images/1.jpg'
+MAP_DAMAGE: dict[str, tuple[Fault | str, Damage]] = {
+    'value': (faults.MAP_VALUE, lambda folder: paint(folder / MAP)),
+    'size': (faults.MAP_SIZE, change_image(MAP, lambda image: image.resize((9, 9)))),
+    'gray': (faults.MAP_GRAY, change_image(MAP, lambda image: image.convert('RGB'))),
+    '16 bits': ('60000', lambda folder: Image.new('I;16', (64, 64), 60_000).save(folder / MAP)),
+    'cut': (faults.MAP_BROKEN, truncate(MAP)),
+    'empty': (faults.MAP_BROKEN, put(MAP, b'')),
+    'PostScript': (faults.MAP_BROKEN, put(MAP, EPS)),
+    'missing': (faults.MAP_MISSING, remove(MAP)),
+    'a pipe': (MAP, replace(MAP, os.mkfifo)),
+    'a folder': (MAP, replace(MAP, Path.mkdir)),
+    'a loop': (MAP, replace(MAP, lambda path: path.symlink_to(path.name))),
+    'image cut': (faults.IMAGE_BROKEN, truncate(PHOTO)),
+    'image missing': (faults.IMAGE_MISSING, remove(PHOTO)),
+    'image is a device': (PHOTO, replace(PHOTO, lambda path: path.symlink_to('/dev/zero'))),
 }
 
 
@@ -235,7 +270,18 @@ CASES = {
 def test_voc_and_label_maps_are_judged_as_in_a_folder(make, kind, damage, tmp_path):
     config = make(tmp_path)
     damage(tmp_path)
-    same_judgement(config, kind, tmp_path)
+    (data,) = check_dataset(config, ('train',), ALL)
+    own, other = judged(data), in_folder(tmp_path)
+    if isinstance(kind, Fault):
+        assert kind in own, data.findings.describe()
+    word = kind if isinstance(kind, str) else kind.what
+    assert word in data.findings.describe()
+    if other is None:
+        assert (1, Grade.ERROR) in own.values()
+    elif isinstance(kind, Fault):
+        assert own == other
+    said = refusal(config, 'train')
+    assert not said or (word in said and '\n' not in said)
 
 
 def swap_categories(content: dict) -> None:
@@ -410,15 +456,3 @@ def test_a_warning_does_not_stop_the_training_of_a_config_but_an_error_does(copy
     run = run_command_here(*arguments)
     assert run.returncode == 2
     assert f'{faults.IMAGE_MISSING.what} (5); --no-check trains anyway' in run.stdout
-
-
-@pytest.mark.slow
-def test_the_tool_prints_a_fix_and_exits_with_1(copy):
-    (copy / IMAGE).unlink()
-    run = run_command_here(
-        'check', SHAPES, '--no-model', '--all', '--cfg-options', f'data_root={copy}/'
-    )
-    assert run.returncode == 1, run.stdout
-    assert 'ERROR: missing images (1)' in run.stdout
-    assert '000000.png' in run.stdout
-    assert run.stdout.rstrip().endswith('maskrcnn_swiftformer_xs_shapes.py: missing images (1)')

@@ -6,90 +6,52 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import cv2
 import numpy as np
 import pytest
 import torch
 
+from mmeffvit.data.shapes import ShapesSpec, generate_ade20k
 from mmeffvit.models.checkpoints.read import read_content
 from tests.conftest import ROOT, run_command_here, run_python
 
 # batch norm in eval mode and no random augmentation: then the only difference left between one
 # process and two is the order in which gradients are summed
 CONFIG = """
-default_scope = 'mmseg'
-custom_imports = dict(imports=['loss_writer', 'failing_rank'])
+_base_ = [{base!r}]
+custom_imports = dict(imports=['stand_ins'])
 custom_hooks = [dict(type='mmengine.LossWriterHook')]
-data_root = {data!r}
 model = dict(
-    type='EncoderDecoder',
-    data_preprocessor=dict(
-        type='SegDataPreProcessor', size=(64, 64), mean=[128.0] * 3, std=[64.0] * 3, seg_pad_val=255
-    ),
+    data_preprocessor=dict(size=(64, 64)),
     backbone=dict(
-        type='mmeffvit.SwiftFormer',
-        arch=dict(channels=(16, 16, 32, 32), depths=(1, 1, 1, 1)),
+        arch=dict(_delete_=True, channels=(16, 16, 32, 32), depths=(1, 1, 1, 1)),
+        init_cfg=None,
         norm_eval=True,
     ),
-    neck=dict(type='FPN', in_channels=[16, 16, 32, 32], out_channels=16, num_outs=4),
+    neck=dict(in_channels=[16, 16, 32, 32], out_channels=16),
     decode_head=dict(
-        type='FPNHead', in_channels=[16] * 4, in_index=[0, 1, 2, 3],
-        feature_strides=[4, 8, 16, 32], channels=16, dropout_ratio=0.0, num_classes=3,
-        norm_cfg=dict(type='GN', num_groups=4), align_corners=False,
-        loss_decode=dict(type='CrossEntropyLoss'),
-    ),
-    test_cfg=dict(mode='whole'),
-)
-train_dataloader = dict(
-    batch_size=4,
-    num_workers=1,
-    sampler=dict(type='InfiniteSampler', shuffle=True),
-    dataset=dict(
-        type='BaseSegDataset', data_root=data_root,
-        data_prefix=dict(img_path='images', seg_map_path='labels'),
-        metainfo=dict(classes=('ground', 'square', 'disc')), img_suffix='.png',
-        pipeline=[
-            dict(type='LoadImageFromFile'), dict(type='LoadAnnotations'),
-            dict(type='PackSegInputs'),
-        ],
+        in_channels=[16] * 4, channels=16, dropout_ratio=0.0, norm_cfg=dict(type='GN', num_groups=4)
     ),
 )
-test_dataloader = dict(
-    batch_size=1,
-    num_workers=0,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(test_mode=True, **train_dataloader['dataset']),
-)
-test_evaluator = dict(type='IoUMetric', iou_metrics=['mIoU'])
-test_cfg = dict(type='TestLoop')
-val_dataloader, val_evaluator = test_dataloader, test_evaluator
-val_cfg = dict(type='ValLoop')
-train_cfg = dict(type='IterBasedTrainLoop', max_iters=6, val_interval=100)
-optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.05, momentum=0.9))
-default_hooks = dict(
-    logger=dict(type='LoggerHook', interval=1),
-    checkpoint=dict(type='CheckpointHook', by_epoch=False, interval=6),
-)
-log_processor = dict(by_epoch=False)
+labels = dict(type='LoadAnnotations', reduce_zero_label=True)
+pipeline = [dict(type='LoadImageFromFile'), labels, dict(type='PackSegInputs')]
+dataset = dict(data_root={data!r}, pipeline=pipeline)
+train_dataloader = dict(num_workers=1, dataset=dataset)
+val_dataloader = dict(num_workers=0, persistent_workers=False, dataset=dataset)
+test_dataloader = val_dataloader
+train_cfg = dict(max_iters=6, val_interval=100)
+optim_wrapper = dict(optimizer=dict(_delete_=True, type='SGD', lr=0.05, momentum=0.9))
+param_scheduler = []
+default_hooks = dict(logger=dict(interval=1), checkpoint=dict(interval=6))
 """
 
 
 @pytest.fixture(scope='module')
 def config(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('segmentation')
-    rng = np.random.default_rng(0)
-    for name in ('images', 'labels'):
-        (folder / name).mkdir()
-    for number in range(12):
-        label = np.zeros((64, 64), np.uint8)
-        x, y = rng.integers(4, 36, 2).tolist()
-        cv2.rectangle(label, (x, y), (x + 20, y + 20), 1, cv2.FILLED)
-        cv2.circle(label, rng.integers(10, 54, 2).tolist(), 9, 2, cv2.FILLED)
-        image = rng.integers(0, 60, (64, 64, 3)) + 80 * label[..., None]
-        cv2.imwrite(str(folder / 'labels' / f'{number}.png'), label)
-        cv2.imwrite(str(folder / 'images' / f'{number}.png'), image.astype(np.uint8))
+    generate_ade20k(folder / 'ade', ShapesSpec(num_train=12, num_val=2, side=64))
+    base = str(ROOT / 'configs' / 'semfpn_swiftformer_l1_ade20k.py')
     path = folder / 'config.py'
-    path.write_text(CONFIG.format(data=str(folder)))
+    path.write_text(CONFIG.format(base=base, data=str(folder / 'ade')))
     return path
 
 
@@ -165,5 +127,5 @@ def test_a_segmentor_is_evaluated_and_drawn(config, one_process, tmp_path):
         )  # fmt: skip
     assert run.returncode == 0, run.stdout
     assert 'mIoU' in run.stdout
-    assert len(list((tmp_path / 'pictures').rglob('*.png'))) == 12
-    assert len(pickle.loads((tmp_path / 'found.pkl').read_bytes())) == 12
+    assert len(list((tmp_path / 'pictures').rglob('*.png'))) == 2
+    assert len(pickle.loads((tmp_path / 'found.pkl').read_bytes())) == 2

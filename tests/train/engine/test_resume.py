@@ -1,20 +1,28 @@
 """A run that is killed and resumed ends where an uninterrupted one does."""
 
-import re
+import os
 import signal
 import time
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 import torch
+from mmengine.runner import Runner
 
+from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.engine import train as engine
+from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.zoo.runs import latest_checkpoint
-from tests.conftest import ROOT, run_command, run_command_here
-from tests.hostile.cases_checkpoints import THIRD
+from tests.conftest import ROOT, message_of, run_command, run_command_here
+from tests.hostile.cases_checkpoints import saved
+from tests.hostile.damage import relisted
+from tests.hostile.judge import CANARY
+from tests.hostile.pickles import BODIES, zipped
 from tests.train.engine.test_processes import running
 from tests.variants import sampled
 
@@ -22,7 +30,7 @@ SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 TINY = """
 _base_ = BASE
-custom_imports = dict(imports=['killer'])
+custom_imports = dict(imports=['stand_ins'])
 custom_hooks = [dict(type='mmengine.KillHook')]
 model = dict(
     backbone=dict(
@@ -113,10 +121,8 @@ def test_old_checkpoints_go_and_no_partial_file_stays(uninterrupted):
 def test_naming_a_truncated_checkpoint_ends_in_one_message(config, shapes, uninterrupted, tmp_path):
     path = tmp_path / 'cut.pth'
     path.write_bytes((uninterrupted / 'epoch_3.pth').read_bytes()[:5000])
-    run = train_here(config, tmp_path, shapes, '--resume', path)
-    assert run.returncode == 2
-    assert 'cut.pth is truncated or damaged' in run.stdout
-    assert 'Traceback' not in run.stdout
+    message = message_of(train_here(config, tmp_path, shapes, '--resume', path))
+    assert 'cut.pth is truncated or damaged' in message
 
 
 @pytest.mark.slow
@@ -132,23 +138,40 @@ def test_an_interrupted_run_says_what_is_saved_and_how_to_continue(
     assert 'Traceback' not in run.stdout
 
 
+INVALID: dict[str, Callable[[Path], Any]] = {
+    'empty': lambda path: path.touch(),
+    'one byte': lambda path: path.write_bytes(b'P'),
+    'folder': lambda path: path.mkdir(),
+    'pipe': lambda path: os.mkfifo(path),
+    'loop of links': lambda path: path.symlink_to(path.name),
+    'dangling link': lambda path: path.symlink_to('nowhere'),
+    'payload': lambda path: path.write_bytes(zipped(BODIES['os.system'])),
+    'half': lambda path: path.write_bytes((path.parent / 'epoch_2.pth').read_bytes()[:90_000]),
+    'flipped list': lambda path: path.write_bytes(
+        relisted((path.parent / 'epoch_2.pth').read_bytes(), 10, 'H', 77)
+    ),
+    'bare state dict': lambda path: path.write_bytes(saved({'a': torch.ones(1)})),
+    'list': lambda path: path.write_bytes(saved([1])),
+    'no permission': lambda path: (path.write_bytes(b'x'), path.chmod(0)),
+}
+
+
 @pytest.mark.slow
 def test_auto_resume_says_why_it_passes_over_what_is_not_valid(uninterrupted, tmp_path, log):
     (tmp_path / 'epoch_2.pth').write_bytes((uninterrupted / 'epoch_2.pth').read_bytes())
-    others = {name: make for name, make in THIRD.items() if name != 'none'}
-    for number, make in enumerate(others.values(), 3):
+    for number, make in enumerate(INVALID.values(), 3):
         make(tmp_path / f'epoch_{number}.pth')
     assert latest_checkpoint(tmp_path).path == tmp_path / 'epoch_2.pth'
-    for number, name in enumerate(others, 3):
+    assert not Path(CANARY).exists()
+    for number, name in enumerate(INVALID, 3):
         assert f'epoch_{number}.pth' in log.text, name
 
 
 @pytest.mark.slow
 def test_a_run_without_a_valid_checkpoint_overwrites_nothing(config, shapes, tmp_path):
     (tmp_path / 'epoch_2.pth').write_bytes(b'mine')
-    run = train_here(config, tmp_path, shapes, '--resume')
-    assert run.returncode == 2
-    assert 'can be resumed: move them away' in run.stdout
+    message = message_of(train_here(config, tmp_path, shapes, '--resume'))
+    assert 'can be resumed: move them away' in message
     assert (tmp_path / 'epoch_2.pth').read_bytes() == b'mine'
 
 
@@ -197,18 +220,38 @@ MISFITS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope='module')
+def resumed(config, shapes, uninterrupted, tmp_path_factory) -> Runner:
+    """A run that is resumed, before its first step."""
+    options = RunOptions(
+        tmp_path_factory.mktemp('resumed'), cfg_options={'data_root': f'{shapes}/'}, seed=7
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent)
+        patch.setattr(engine, 'run', lambda *_: None)
+        checkpoint = str(uninterrupted / 'epoch_2.pth')
+        return engine.train(str(config), options, resume=checkpoint, check=False)
+
+
+@pytest.mark.slow
+def test_a_short_run_logs_the_loss_of_every_step(resumed):
+    assert resumed.log_processor.window_size == 1  # of 50 in the config
+
+
+def resume(runner: Runner, path: Path) -> None:
+    engine.check_start(runner, engine.open_resumed(runner.cfg, str(path)), runner.cfg)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('name', MISFITS)
-def test_a_resume_is_strict(config, shapes, uninterrupted, tmp_path, name):
+def test_a_resume_is_strict(resumed, uninterrupted, tmp_path, name):
     misfit, words = MISFITS[name]
     content = deepcopy(read_content(uninterrupted / 'epoch_2.pth'))
     misfit(content)
+    resume(resumed, uninterrupted / 'epoch_2.pth')
     torch.save(content, tmp_path / 'epoch_2.pth')
-    run = train_here(config, tmp_path / 'run', shapes, '--resume', tmp_path / 'epoch_2.pth')
-    assert run.returncode == 2, run.stdout
-    error = run.stdout[run.stdout.rindex('error: ') :]
-    assert re.search(words, error), error
-    assert 'Traceback' not in run.stdout
+    with pytest.raises(UserError, match=words):
+        resume(resumed, tmp_path / 'epoch_2.pth')
 
 
 def test_numbers_decide_which_checkpoint_is_newest(tmp_path):

@@ -1,20 +1,29 @@
 """What training may start from, and be fed."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.optim import OptimWrapper
+from mmengine.registry import DATASETS
 from mmengine.structures import PixelData
 from mmseg.structures import SegDataSample
 from torch import nn
 
+from mmeffvit.config.build import isolated
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models.checkpoints import Checkpoint
 from mmeffvit.train.engine.options import use_mixed_precision
 from mmeffvit.train.engine.train import check_weights
-from mmeffvit.train.engine.user_errors import check_label_map
+from mmeffvit.train.engine.user_errors import (
+    check_label_map,
+    complete_annotations,
+    name_unreadable,
+)
+from tests.train.checks.test_data import map_config
+from tests.utils.odd_images import EPS
 
 
 def weights_of(model: nn.Module) -> Checkpoint:
@@ -40,6 +49,23 @@ def test_a_label_map_in_color_is_named():
     sample = SegDataSample(gt_sem_seg=PixelData(data=torch.zeros(4, 5, 3)))
     with pytest.raises(UserError, match=r'^a\.png has several channels'):
         check_label_map(dict(data_samples=sample), dict(seg_map_path='a.png'))
+
+
+@pytest.mark.parametrize(('content', 'reason'), [(b'', 'damaged'), (EPS, r'PostScript \(EPS\)')])
+def test_a_label_map_that_cannot_be_read_is_named(content, reason, tmp_path):
+    config = map_config(tmp_path)
+    with isolated('mmseg'):
+        dataset = DATASETS.build(config.train_dataloader.dataset)
+    name_unreadable(dataset)
+    Path(dataset.get_data_info(0)['seg_map_path']).write_bytes(content)
+    with pytest.raises(UserError, match=rf'masks/\d\.png or its annotation .*{reason}'):
+        dataset.prepare_data(0)
+
+
+def test_what_pycocotools_misses_in_annotations_is_completed():
+    truth = SimpleNamespace(dataset=dict(annotations=[{}, dict(iscrowd=1)]))
+    complete_annotations(SimpleNamespace(metrics=[SimpleNamespace(_coco_api=truth)]))
+    assert truth.dataset == dict(info={}, annotations=[dict(iscrowd=0), dict(iscrowd=1)])
 
 
 def test_mixed_precision_takes_a_wrapper_by_name_or_class(monkeypatch):

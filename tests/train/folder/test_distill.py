@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.students import write_few
 from mmeffvit import ExportedPredictor
 from mmeffvit.cli.distill import open_teacher
 from mmeffvit.data.predictions import Wanted
@@ -23,7 +24,6 @@ from tests.data.sets import write_maps
 from tests.deploy import models
 from tests.inference.untrained import save_untrained
 from tests.learning.cases import CASES
-from tests.train.distillation.students import write_few
 
 STUDENT = 'rtmdet_swiftformer_xs'
 FAST = ('--epochs', 1, '--weights', 'none', '--nproc-per-node', 1, '--export', 'none')

@@ -163,18 +163,6 @@ def test_no_file_outside_of_the_work_dir_is_written(label_maps, here):
     assert all(name.startswith('work/index/') for name in after.keys() - before.keys())
 
 
-def test_lists_of_yolo_name_images_of_the_data_set_alone(here, capsys):
-    root = write_yolo(here / 'set')
-    other = write_yolo(here / 'other')
-    lines = [root / 'images/train/train_0.png', other / 'images/train/train_1.png']
-    (root / 'train.txt').write_text('\n'.join(map(str, [*lines, './images/train/train_2.png'])))
-    text = (root / 'data.yaml').read_text().replace('images/train', 'train.txt')
-    (root / 'data.yaml').write_text(text)
-    with pytest.raises(UserError, match='images that are not in the folder of the dataset'):
-        prepare(root, here / 'index', PrepareOptions())
-    assert f'{root}/train.txt: {lines[1]}' in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ('name', 'words'),
     [

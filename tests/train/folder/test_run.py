@@ -222,21 +222,6 @@ def test_an_int8_step_that_fails_leaves_the_float_file_the_summary_and_one_line(
 
 @pytest.mark.slow
 @pytest.mark.variant
-def test_gflite_is_trained_on_a_folder_and_exported(tmp_path):
-    root = write_yolo(tmp_path / 'bolts', 6, 3, spec=SPEC)
-    run = run_command_here(
-        'train', root, '--work-dir', tmp_path / 'work', '--model', 'gflite_shvit_s1', *FAST,
-        '--image-size', 64, '--export', '.onnx',
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert 'gflite_shvit_s1 on bolts' in run.stdout
-    assert (tmp_path / 'work' / 'run' / 'epoch_1.pth').is_file()
-    session = onnxruntime.InferenceSession(str(tmp_path / 'work/result/model.onnx'))
-    assert [each.name for each in session.get_outputs()] == ['boxes', 'scores', 'labels']
-
-
-@pytest.mark.slow
-@pytest.mark.variant
 def test_instance_masks_are_trained_on_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
     run = run_command_here(

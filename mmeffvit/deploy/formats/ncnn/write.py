@@ -55,7 +55,8 @@ def to_ncnn(
     with tempfile.TemporaryDirectory() as folder:
         traced, param = Path(folder, 'graph.pt'), Path(folder, 'graph.ncnn.param')
         with torch.no_grad():
-            torch.jit.trace(module, (example,), check_trace=False).save(traced)
+            program = torch.jit.trace(module, (example,), check_trace=False)
+        traced.write_bytes(program.save_to_buffer())  # to a full disk, `save` would end the process
         done = subprocess.run(
             [pnnx.EXEC_PATH, traced.name, f'fp16={int(half)}'],
             cwd=folder,

@@ -6,8 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.text import first_line
 
 from .open import METADATA
 
@@ -49,8 +51,17 @@ def to_openvino(
 def save_openvino(
     model: Any, out: str | os.PathLike, metadata: Mapping[str, str], *, half: bool = False
 ) -> None:
-    """Write an ``openvino.Model`` with its metadata."""
+    """Write an ``openvino.Model`` with its metadata.
+
+    Raises:
+        UserError: If OpenVINO cannot write it.
+    """
     openvino = require('openvino', 'Writing .xml')
     for name, value in metadata.items():
         model.set_rt_info(value, [METADATA, name])
-    openvino.save_model(model, out, compress_to_fp16=half)
+    try:
+        openvino.save_model(model, out, compress_to_fp16=half)
+    except RuntimeError as error:  # it does not say that a disk is full
+        raise UserError(
+            f'{Path(out).name} cannot be written: is the disk full? ({first_line(error)})'
+        ) from error

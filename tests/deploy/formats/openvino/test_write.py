@@ -7,6 +7,7 @@ from mmeffvit.deploy.agreement import largest_error
 from mmeffvit.deploy.formats.openvino.open import METADATA
 from mmeffvit.deploy.formats.openvino.write import to_openvino
 from mmeffvit.deploy.formats.table import open_model
+from mmeffvit.errors import UserError
 from tests.conftest import run_python
 from tests.deploy import tiny
 
@@ -45,6 +46,8 @@ def test_half_weights_take_half_the_space(tmp_path):
     to_openvino(tiny.onnx_file(), out, half=True)
     weights = sum(v.numel() * 4 for v in tiny.graph().state_dict().values())
     assert out.with_suffix('.bin').stat().st_size < 0.7 * weights  # shapes are still integers
+    with pytest.raises(UserError, match=r'other\.xml cannot be written'):
+        to_openvino(tiny.onnx_file(), out / 'other.xml')
 
 
 def test_a_signal_after_models_were_closed_is_handled(tmp_path):

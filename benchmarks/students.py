@@ -1,4 +1,4 @@
-"""The students of ``docs/distillation.md``: ``python -m tests.train.distillation.students``.
+"""The students of ``docs/distillation.md``: ``python -m benchmarks.students``.
 
 It takes an hour on a CPU, with generated shapes or with images in COCO format. These are
 too few to learn what others show: there, students are judged on those whose labels only the
@@ -7,8 +7,11 @@ teacher has seen.
 
 import argparse
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +30,8 @@ from mmeffvit.inference.results import Detections
 from mmeffvit.inference.writers import coco_results
 from mmeffvit.train.engine.coco_metric import HotEval
 from mmeffvit.utils.images import read_labels, write_image
-from tests.conftest import run_command
+
+from .machine import ROOT
 
 SPEC = ShapesSpec(num_train=640, num_val=80, side=64, max_objects=3)
 NUM_LABELED = 8
@@ -118,7 +122,15 @@ def write_data(source: Path, folder: Path) -> None:
 
 
 def run(*arguments: object) -> str:
-    done = run_command(*arguments, env=dict(OMP_NUM_THREADS='1'), timeout=7200)
+    done = subprocess.run(
+        [sys.executable, '-m', 'mmeffvit', *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, 'OMP_NUM_THREADS': '1'},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=7200,
+    )
     assert done.returncode == 0, done.stdout
     return done.stdout
 
