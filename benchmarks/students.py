@@ -32,6 +32,7 @@ from mmeffvit.train.engine.coco_metric import HotEval
 from mmeffvit.utils.images import read_labels, write_image
 
 from .machine import ROOT
+from .public.evaluate import map_metrics
 
 SPEC = ShapesSpec(num_train=640, num_val=80, side=64, max_objects=3)
 NUM_LABELED = 8
@@ -199,11 +200,9 @@ class Bench:
         if predictor.is_detector:
             return box_ap(truth, found)
         masks = self.folder / 'all_maps' / 'masks' / 'train'
-        pairs = [
-            (result.labels, read_labels(masks / f'train_{Path(names[i]).stem}.png'))
-            for i, result in found.items()
-        ]
-        return mean_iou(pairs)
+        wanted_maps = [read_labels(masks / f'train_{Path(names[i]).stem}.png') for i in found]
+        maps = [result.labels for result in found.values()]
+        return map_metrics(wanted_maps, maps, ('background', 'object'))['mIoU']
 
 
 def box_ap(truth: COCO, found: dict[int, Detections]) -> float:
@@ -222,16 +221,6 @@ def box_ap(truth: COCO, found: dict[int, Detections]) -> float:
     evaluation.accumulate()
     evaluation.summarize()
     return 100 * float(evaluation.stats[0])
-
-
-def mean_iou(pairs: list[tuple[np.ndarray, np.ndarray]]) -> float:
-    """Mean IoU of background and object, in percent."""
-    counts = sum(
-        np.bincount(2 * true.ravel() + found.ravel(), minlength=4) for found, true in pairs
-    )
-    counts = counts.reshape(2, 2)
-    right = counts.diagonal()
-    return 100 * float((right / (counts.sum(0) + counts.sum(1) - right)).mean())
 
 
 def main() -> None:

@@ -13,9 +13,7 @@ import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
-from copy import deepcopy
 from functools import cache
-from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -23,7 +21,6 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from mmengine.config import Config
 from mmengine.logging import MMLogger
 from mmengine.registry import DefaultScope
 from torch.utils.data import _utils as loading
@@ -100,25 +97,6 @@ def _formatted_once() -> Iterator[None]:
         return formatted(text, tuple(style_config.items()))
 
     with mock.patch('mmengine.config.config.FormatCode', format_code):
-        yield
-
-
-@pytest.fixture(scope='session', autouse=True)
-def _configs_read_once() -> Iterator[None]:
-    """Parse each of our configs and their bases once: a process reads all of them several times."""
-    read = Config._file2dict
-
-    @cache
-    def read_once(filename: str, data_root: str | None, **options: object) -> tuple:
-        return read(filename, **options)
-
-    def file2dict(filename: str | Path, *flags: object, **options: object) -> tuple:
-        options |= dict(zip(list(signature(read).parameters)[1:], flags, strict=False))
-        if ROOT / 'configs' not in Path(filename).parents:
-            return read(filename, **options)
-        return deepcopy(read_once(str(filename), os.environ.get('DATA_ROOT'), **options))
-
-    with mock.patch.object(Config, '_file2dict', staticmethod(file2dict)):
         yield
 
 

@@ -1,8 +1,10 @@
 """Models of configs, and batches for them."""
 
 import logging
+import os
 import re
 from copy import deepcopy
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,6 +52,12 @@ def one_of_each_head_and_family() -> list[str]:
 
 
 def load(name: str) -> Config:
+    return deepcopy(read(name, os.environ.get('DATA_ROOT')))
+
+
+@cache
+def read(name: str, data_root: str | None) -> Config:
+    """A config, which is read once for every ``DATA_ROOT`` in the environment."""
     return Config.fromfile(ROOT / 'configs' / f'{name}.py')
 
 

@@ -1,4 +1,4 @@
-"""Datasets in COCO's format: what is missing, odd or damaged.
+"""Datasets in COCO format: what is missing, odd or damaged.
 
 Every damage comes with words of the fault that it is, which training and the check both name.
 """

@@ -82,7 +82,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
 def converted(
     kind: str, name: str, write: Callable[[Path], Path], change: Job | None = None, **values: Any
 ) -> Case:
-    """A changed dataset that is converted, to COCO's format or to label maps."""
+    """A changed dataset that is converted, to COCO format or to label maps."""
 
     def prepare(folder: Path) -> None:
         (folder / 'Pictures').mkdir()

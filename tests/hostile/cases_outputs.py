@@ -52,7 +52,7 @@ def misplaced(case: Any, arguments: tuple[object, ...], ready: Job) -> Iterator[
                    says=(names,))  # fmt: skip
     for target in targets:
         name, is_file = target.replace('OUT', 'out'), bool(Path(target).suffix)
-        for what, make in {**PLACES, **(FOLDERS if is_file else {'a file': photograph})}.items():
+        for what, make in {**PLACES, **(FOLDERS if is_file else {'a file': write_image})}.items():
             yield case(f'{what} at {name}', with_output(arguments, 'out'),
                        in_turn(ready, at(name, make)), says=(f"'{name}'",))  # fmt: skip
         if is_file and '--json' not in arguments:  # which takes any
@@ -68,7 +68,7 @@ def with_output(arguments: tuple[object, ...], name: str) -> Callable[[Path], No
     return command(*(str(each).replace('OUT', name) for each in arguments))
 
 
-def photograph(path: Path) -> None:
+def write_image(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b'precious')
 
@@ -79,7 +79,7 @@ def link(path: Path, target: str) -> None:
 
 
 ABOVE: dict[str, Callable[[Path], Any]] = {
-    'below a file': photograph,
+    'below a file': write_image,
     'in a closed folder': lambda path: (path.mkdir(), path.chmod(0o555)),
 }
 PLACES: dict[str, Callable[[Path], Any]] = {
@@ -88,7 +88,7 @@ PLACES: dict[str, Callable[[Path], Any]] = {
 }
 FOLDERS: dict[str, Callable[[Path], Any]] = {
     'a folder': lambda path: path.mkdir(parents=True),
-    'a folder of photographs': lambda path: photograph(path / 'only_copy.jpg'),
+    'a folder of images': lambda path: write_image(path / 'only_copy.jpg'),
 }
 
 
@@ -274,7 +274,7 @@ def run_cases(ready: Callable[[Path], None]) -> Iterator[Case]:
         ready(folder)
         (folder / 'work').mkdir()
         for name in ('epoch_9.txt', 'notes.partial', '.partial', 'detector.py', 'thesis.pth'):
-            photograph(folder / 'work' / name)
+            write_image(folder / 'work' / name)
 
     case = partial(Case, 'outputs', 'train')
     yield case('a work dir with files of others', train(*SMALL), others, 'work',

@@ -206,7 +206,8 @@ def measure(
             for i, each in enumerate(chosen)
             if each.device == 'cpu' or threads == options.threads[-1]  # a GPU has its own
         }
-        step(f'timing {counted(len(jobs), "file")}, {counted(threads, "thread")}')
+        if jobs:
+            step(f'timing {counted(len(jobs), "file")}, {counted(threads, "thread")}')
         after = {i: last_steps(chosen[i], images, threads, options) for i in jobs}
         found, failures = time_in_rounds(jobs, options.seconds, after)
         measured += [Measured(chosen[index], timing) for index, timing in found.items()]
@@ -215,10 +216,9 @@ def measure(
     if not measured:
         raise UserError(f'nothing can be measured: {"; ".join(map(str, absent))}')
     measured.sort(key=lambda each: each.timing.median)
-    gpus = {each.candidate.device for each in measured} - {'cpu'}
     return Profile(
         name, images.shape, cpu_name(), num_cores(), options.clock, tuple(measured), tuple(absent),
-        ', '.join(map(gpu_name, gpus)),
+        ', '.join(map(gpu_name, sorted({each.candidate.device for each in measured} - {'cpu'}))),
     )  # fmt: skip
 
 

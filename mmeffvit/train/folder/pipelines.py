@@ -27,16 +27,20 @@ def pipelines(
         are_cut: Whether the last bytes of some images are missing.
     """
     factor = recipe.image_size / base.image_size
-    train = scaled(first_pipeline(base, recipe), factor)
+    # the base's pipeline, or an easier one for training from scratch
     is_single = bool(base.last_pipeline) and not recipe.has_mosaic
+    train = scaled(base.last_pipeline if is_single else base.train_pipeline, factor)
     if recipe.crop and (base.is_segmentor or is_single):
         # mmseg has heights first, mmdet widths
-        shape = recipe.crop if base.is_segmentor else recipe.crop[::-1]
-        for kind, key in (('RandomCrop', 'crop_size'), ('Pad', 'size')):
+        shape, scales = (recipe.crop, MEDIUM) if base.is_segmentor else (recipe.crop[::-1], MILD)
+        own = dict(
+            RandomCrop=('crop_size', shape),
+            Pad=('size', shape),
+            RandomResize=('ratio_range', scales),
+        )
+        for kind, (key, value) in own.items():
             for step in settings_of(train, kind):
-                step[key] = shape
-        for step in settings_of(train, 'RandomResize'):
-            step['ratio_range'] = MEDIUM if base.is_segmentor else MILD
+                step[key] = value
     last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
     for pipeline in filter(None, (train, last)) if sample else ():
         place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
@@ -56,13 +60,6 @@ def pipelines(
     if 'tta_pipeline' in base.config:
         lines.append(assign('tta_pipeline', load(scaled(base.settings['tta_pipeline'], factor))))
     return [*lines, '']
-
-
-def first_pipeline(base: Base, recipe: Recipe) -> list[dict]:
-    """The first training pipeline: the base's, or an easier one for training from scratch."""
-    if recipe.has_mosaic or not base.last_pipeline:
-        return base.train_pipeline
-    return base.last_pipeline
 
 
 def scaled(pipeline: Any, factor: float, key: str = '') -> Any:

@@ -30,7 +30,7 @@ MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of th
 # from random weights; docs/data.md has what was tried
 SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
 SCRATCH_RATE, SCRATCH_STEPS = 1e-3, 2000  # of a segmentor
-SCRATCH_CROP, LEAST_CROP = 0.5, 256  # of a segmentor: share of an image's area; pixels of a side
+SCRATCH_CROP, MIN_CROP = 0.5, 256  # of a segmentor: share of an image's area; pixels of a side
 MAX_WEIGHT = 10.0  # of a class of a segmentor
 FEWEST_STEPS = 4  # per epoch, with the default batch size
 SPELLED = {  # options whose names differ from those of their fields
@@ -211,7 +211,7 @@ def own_size(pictures: Sequence[Picture], largest: int) -> tuple[int, int]:
 def fit_crop(side: int) -> int:
     """A side of the crops of images with this side: smaller crops are more steps for their cost."""
     smaller = STRIDE * round(side * math.sqrt(SCRATCH_CROP) / STRIDE)
-    return min(side, max(LEAST_CROP, smaller))
+    return min(side, max(MIN_CROP, smaller))
 
 
 def class_weights(pixels: Sequence[int]) -> list[float]:
