@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+import threading
 from contextlib import nullcontext
 from importlib import import_module
 from types import ModuleType
@@ -45,6 +46,8 @@ INSTALL_COMMANDS = {  # by package
 # without this module they send nothing
 TELEMETRY = {'openvino': 'openvino_telemetry', 'nncf': 'openvino_telemetry'}
 
+_first_import = threading.RLock()  # output is suppressed in the whole process, so by one at a time
+
 
 def require(name: str, purpose: str = '') -> ModuleType:
     """Import a module of an optional package, or report how to install it.
@@ -63,7 +66,7 @@ def require(name: str, purpose: str = '') -> ModuleType:
     if package in TELEMETRY:
         sys.modules.setdefault(TELEMETRY[package], None)  # its import fails
     try:
-        with quiet() if purpose else nullcontext():
+        with _first_import, nullcontext() if name in sys.modules or not purpose else quiet():
             return import_module(name)
     except (ImportError, AssertionError, OSError, RuntimeError) as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == package

@@ -32,12 +32,13 @@ def quiet() -> Iterator[None]:
 
 
 def disable_logging(level: int) -> None:
-    """As ``logging.disable``, also for mmengine's loggers, which cache it until a level is set."""
+    """As ``logging.disable``, also for mmengine's loggers, which cache what is enabled."""
     logging.disable(level)
     mmengine = sys.modules.get('mmengine.logging')
-    loggers = list(mmengine.MMLogger._instance_dict.values()) if mmengine else []
-    if loggers:  # of runs, by name
-        loggers[0].setLevel(loggers[0].level)  # it clears the caches of all
+    # not by `setLevel`: its lock stays taken in a thread that asked mmengine for a current instance
+    # when there was none
+    for logger in list(mmengine.MMLogger._instance_dict.values()) if mmengine else []:
+        logger._cache.clear()
 
 
 @contextmanager
