@@ -183,6 +183,11 @@ def run_command_here(*arguments: object) -> subprocess.CompletedProcess[str]:
     return run_here(ROOT / 'mmeffvit' / '__main__.py', *arguments)
 
 
+def run_tool_here(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a script of ``tools/`` in this process."""
+    return run_here(ROOT / 'tools' / name, *arguments)
+
+
 def rejected(*arguments: object) -> str:
     """The one message that ``mmeffvit COMMAND ...`` ends with, in this process."""
     return message_of(run_command_here(*arguments))

@@ -13,12 +13,14 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from mmeffvit.config.load import OptionsAction
-from mmeffvit.data.detect import Found, detect
+from mmeffvit.data.detect import FORMATS, Found, detect
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.launcher import LAUNCHERS
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import check_output
+from mmeffvit.utils.image_formats import limit_decoders
+from mmeffvit.utils.interrupts import exit_at_once, handled
 from mmeffvit.utils.machine import avoid_trapping_amx, keep_freed_memory
 from mmeffvit.zoo.source import Kind, classify
 
@@ -67,11 +69,11 @@ class Parser(argparse.ArgumentParser):
         )
 
 
-def new_parser(description: str, example: str) -> Parser:
+def new_parser(description: str, example: str, program: str = 'mmeffvit ') -> Parser:
     """A parser with ``--debug``; the ``example`` is a call without the name of the program."""
     parser = Parser(
         description=description,
-        epilog=f'example:\n  mmeffvit {example}',
+        epilog=f'example:\n  {program}{example}',
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument('--debug', action='store_true', help='show the traceback of every error')
@@ -199,6 +201,38 @@ def add_run(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MO
     parser.add_argument('--local-rank', '--local_rank', type=int, help=argparse.SUPPRESS)
 
 
+def add_reading(parser: Any) -> None:
+    """How a dataset is read."""
+    add = parser.add_argument
+    add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
+    add('--skip-broken', action='store_true', help='skip images with errors')
+    add('--strict', action='store_true', help='treat warnings as errors')
+    add(
+        '--crowds-are-objects',
+        action='store_true',
+        help='read crowd regions and difficult objects as any other, not as ignored regions',
+    )
+    add(
+        '--keep-partly-broken',
+        action='store_true',
+        help='with --skip-broken, keep images that also have valid objects',
+    )
+    add(
+        '--val-fraction',
+        dest='fraction',
+        type=float,
+        metavar='FRACTION',
+        help='fraction of images for validation if the dataset has no such split (default: 0.2)',
+    )
+
+
+def add_folders(parser: Any) -> None:
+    """Folders that cannot be guessed."""
+    add = parser.add_argument
+    add('--images', type=Path, metavar='DIR', help='folder of images in DATA; needs --masks')
+    add('--masks', type=Path, metavar='DIR', help='folder of their label maps in DATA')
+
+
 def take(values: dict[str, Any], options: type) -> dict[str, Any]:
     """Remove the values that are fields of a dataclass, and return those that are not None."""
     names = [field.name for field in fields(options) if field.name in values]
@@ -282,3 +316,10 @@ def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
         code = command.run(**values)
     if code:
         raise SystemExit(code)
+
+
+def run_tool(tool: ModuleType) -> None:
+    """Run a script of ``tools/`` as a command, see :func:`run_command`."""
+    with handled(exit_at_once):
+        limit_decoders()
+        run_command(tool, sys.argv[1:], Path(tool.__file__ or '').name)

@@ -24,8 +24,7 @@ from mmeffvit.train.checks.data import SPLITS, check_dataset
 from mmeffvit.train.checks.findings import Kind
 from mmeffvit.utils.text import counted
 
-from .arguments import CONFIG, add_cfg_options, find_data, new_parser, reject, take
-from .convert_dataset import add_folders
+from .arguments import CONFIG, add_cfg_options, add_folders, find_data, new_parser, reject, take
 
 OF_DATA = ('format', 'images', 'masks')
 OF_CONFIG = ('no_data', 'no_model', 'cfg_options', 'splits', 'num_images', 'all')

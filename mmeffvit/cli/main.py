@@ -22,7 +22,6 @@ GROUPS = {  # each command is a module of this folder, with `_` for `-` and a fo
         'test': 'evaluate a checkpoint',
         'distill': 'train a small model on the predictions of a teacher',
         'suite': 'train and test many configs, with one results table',
-        'browse': 'show augmented training samples',
     },
     'Use': {
         'predict': 'run a model on images and videos',
@@ -48,8 +47,7 @@ GROUPS = {  # each command is a module of this folder, with `_` for `-` and a fo
     },
     'Data': {
         'check': 'find errors in a config or dataset',
-        'convert': 'convert released weights to our keys',
-        'convert-dataset': 'convert a dataset to COCO format or to label maps',
+        'browse': 'show augmented training samples',
     },
 }
 COMMANDS = {name: job for group in GROUPS.values() for name, job in group.items()}

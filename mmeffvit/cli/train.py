@@ -26,6 +26,8 @@ from .arguments import (
     OF_CONFIG,
     OF_DATA,
     add_allow_non_finite,
+    add_folders,
+    add_reading,
     add_run,
     find_data,
     names_in,
@@ -35,7 +37,6 @@ from .arguments import (
     take_run_options,
 )
 from .console import RunConsole, run_console
-from .convert_dataset import add_folders, add_reading
 
 if TYPE_CHECKING:
     from mmeffvit.train.folder.options import FinetuneOptions

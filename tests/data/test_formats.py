@@ -15,7 +15,7 @@ from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
-from tests.conftest import run_command_here
+from tests.conftest import run_tool_here
 from tests.data.sets import (
     drawn,
     files_in,
@@ -25,6 +25,8 @@ from tests.data.sets import (
     write_voc,
     write_yolo,
 )
+
+CONVERTER = 'dataset_converters/convert_dataset.py'
 
 
 def read_index(folder, split):
@@ -172,7 +174,7 @@ def test_label_maps_are_not_for_detectors_and_boxes_not_for_segmentors(tmp_path)
 
 def test_the_tool_writes_an_index_that_mmdet_reads_and_one_message_for_faults(tmp_path):
     root = write_yolo(tmp_path / 'data', train=8, val=0)
-    run = run_command_here('convert-dataset', root, tmp_path / 'out', '--val-fraction', 0.25)
+    run = run_tool_here(CONVERTER, root, tmp_path / 'out', '--val-fraction', 0.25)
     assert run.returncode == 0, run.stdout
     assert f'train.json: 6 images, names relative to {root}/images/train' in run.stdout
     settings = dict(
@@ -187,8 +189,8 @@ def test_the_tool_writes_an_index_that_mmdet_reads_and_one_message_for_faults(tm
     assert len(dataset) == 2
     assert dataset[0]['img'].shape == (64, 64, 3)
     (root / 'labels' / 'train' / 'train_0.txt').write_text('x')
-    run = run_command_here('convert-dataset', root, tmp_path / 'other')
+    run = run_tool_here(CONVERTER, root, tmp_path / 'other')
     assert run.returncode == 2
     assert 'error: the dataset has errors, see above: lines that are not' in run.stdout
-    run = run_command_here('convert-dataset', root, tmp_path / 'other', '--val-fraction', 2)
+    run = run_tool_here(CONVERTER, root, tmp_path / 'other', '--val-fraction', 2)
     assert 'error: --val-fraction is 2.0' in run.stdout

@@ -3,8 +3,10 @@
 They are found at the top of the package, or imported here and in the judge: nowhere else.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World
 
 Job = Callable[[Path], Any]
+TOOLS = {
+    'convert': 'model_converters.convert_weights',
+    'convert-dataset': 'dataset_converters.convert_dataset',
+}
 SMALL = ('train_cfg.max_epochs=1',)
 
 
@@ -22,10 +28,15 @@ def as_job(function: Callable[..., Any]) -> Callable[..., Job]:
 
 @as_job
 def command(name: str, *arguments: object) -> None:
-    """``mmeffvit NAME ARGUMENTS``."""
+    """``mmeffvit NAME ARGUMENTS``, or a script of tools/."""
+    from mmeffvit.cli.arguments import run_tool
     from mmeffvit.cli.main import main
 
-    main([name, *map(str, arguments)])
+    sys.argv = [name, *map(str, arguments)]
+    if name in TOOLS:
+        run_tool(import_module(f'tools.{TOOLS[name]}'))
+    else:
+        main()
 
 
 def train(*options: str, config: str = 'detector.py', arguments: tuple[object, ...] = ()) -> Job:

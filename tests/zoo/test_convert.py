@@ -6,11 +6,12 @@ import torch
 from mmeffvit.models import MobileViTv2
 from mmeffvit.models.checkpoints import CheckpointError, open_checkpoint
 from mmeffvit.zoo.convert import convert, write
-from tests.conftest import run_command_here
+from tests.conftest import run_tool_here
 from tests.models.checkpoints.spelling import official_keys
 from tests.models.parity import randomized
 from tests.variants import sampled
 
+CONVERTER = 'model_converters/convert_weights.py'
 CASES = [
     ('swiftformer', 'xs', 'SwiftFormer'),
     ('shvit', 's1', 'SHViT'),
@@ -78,7 +79,7 @@ def test_a_full_model_of_cvnets_is_written_with_our_keys(tmp_path, suffix):
     network = files.with_random_weights(release.network())
     source = files.save_cvnets(network, tmp_path / 'ssd.pt')
     out = tmp_path / f'out{suffix}'
-    done = run_command_here('convert', source, out)
+    done = run_tool_here(CONVERTER, source, out)
     assert done.returncode == 0, done.stdout
     assert 'is ssdlite_mobilevitv2_050 in the cvnets layout' in done.stdout
     assert '352 tensors with' in done.stdout
@@ -107,11 +108,11 @@ def test_a_file_that_fits_no_variant_is_rejected_with_the_nearest(states, tmp_pa
 def test_the_tool_reports_and_writes_only_without_dry_run(states, tmp_path):
     torch.save(states['shvit'], tmp_path / 'in.pth')
     out = tmp_path / 'out.safetensors'
-    done = run_command_here('convert', tmp_path / 'in.pth', out, '--dry-run')
+    done = run_tool_here(CONVERTER, tmp_path / 'in.pth', out, '--dry-run')
     assert done.returncode == 0, done.stdout
     assert "is SHViT 's1' in the timm layout" in done.stdout
     assert 'ignored: 7 tensors: head.bn, head.l' in done.stdout
     assert not out.exists()
-    done = run_command_here('convert', tmp_path / 'in.pth', out)
+    done = run_tool_here(CONVERTER, tmp_path / 'in.pth', out)
     assert done.returncode == 0, done.stdout
     assert out.is_file()

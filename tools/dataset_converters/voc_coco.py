@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from mmeffvit.cli.arguments import add_out_dir, new_parser, run_command
+from mmeffvit.cli.arguments import add_out_dir, new_parser, run_tool
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Report
 from mmeffvit.data.formats.coco_file import as_pycocotools, check_objects, read_coco
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
-from mmeffvit.utils.interrupts import exit_at_once, handled
 from mmeffvit.utils.messages import progress
 
 # COCO category of the VOC classes 1 to 20, aeroplane to tvmonitor
@@ -38,8 +37,7 @@ VOC_PARTS = {
 
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, '')
-    parser.epilog = None
+    parser = new_parser(__doc__, 'voc_coco.py', '')
     add = parser.add_argument
     add('--coco', type=Path, default=Path('data/coco'), help='folder of COCO 2017')
     add(
@@ -151,5 +149,4 @@ def link(path: Path, target: Path) -> None:
 
 
 if __name__ == '__main__':
-    with handled(exit_at_once):
-        run_command(sys.modules[__name__], sys.argv[1:], Path(__file__).name)
+    run_tool(sys.modules[__name__])

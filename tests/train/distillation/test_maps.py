@@ -16,11 +16,12 @@ from mmeffvit.registry import MODELS
 from mmeffvit.train.distillation import MapDistillation, agreement
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.engine.train import train
-from tests.conftest import ROOT, rejected, run_command_here
+from tests.conftest import ROOT, message_of, run_tool_here
 from tests.models.parity import randomized
 from tests.models.test_contract import TINY
 from tests.variants import sampled
 
+CONVERTER = 'model_converters/convert_weights.py'
 FORMS = {
     'DeiT': 'DeiTMobiAtt',
     'EfficientFormerV2': 'EfficientFormerV2MobiAtt',
@@ -178,7 +179,7 @@ def test_the_converter_reports_every_tensor(family, into, lost, reason, tmp_path
     plain = families()[family](arch).state_dict()
     torch.save(plain, tmp_path / 'plain.pth')
     out = tmp_path / 'mobile.safetensors'
-    done = run_command_here('convert', tmp_path / 'plain.pth', out, '--into', into)
+    done = run_tool_here(CONVERTER, tmp_path / 'plain.pth', out, '--into', into)
     assert done.returncode == 0, done.stdout
     *lines, _, _ = done.stdout.strip().splitlines()
     assert {line.split(maxsplit=1)[0] for line in lines} == {'loaded', 'ignored'}
@@ -194,5 +195,5 @@ def test_the_converter_reports_every_tensor(family, into, lost, reason, tmp_path
 
 def test_the_converter_names_options_that_exclude_each_other(tmp_path):
     both = ('--into', 'PVTv2:b0', '--use-ema')
-    message = rejected('convert', tmp_path / 'x.pth', '--dry-run', *both)
+    message = message_of(run_tool_here(CONVERTER, tmp_path / 'x.pth', '--dry-run', *both))
     assert '--into does not go with --use-ema' in message

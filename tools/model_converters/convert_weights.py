@@ -1,17 +1,20 @@
+#!/usr/bin/env python
 """Convert released weights of a backbone, classifier, detector or segmentor to our keys."""
 
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.cli.arguments import add_allow_non_finite, new_parser, output_file, run_tool
 from mmeffvit.errors import UserError
 from mmeffvit.zoo.convert import convert, convert_into, write
 
-from .arguments import add_allow_non_finite, new_parser, output_file
-
 
 def make_parser() -> ArgumentParser:
-    parser = new_parser(__doc__, 'convert mobilevitv2-1.0.pt mobilevitv2_100.safetensors')
+    parser = new_parser(
+        __doc__, 'convert_weights.py mobilevitv2-1.0.pt mobilevitv2_100.safetensors', ''
+    )
     add = parser.add_argument
     add('source', help='checkpoint: file, URL, or hf://OWNER/REPOSITORY')
     add('out', type=output_file, nargs='?', help='output file: .safetensors or .pth')
@@ -50,3 +53,7 @@ def run(
     if not dry_run:
         write(conversion, out)
         print(f'  written to {out}')
+
+
+if __name__ == '__main__':
+    run_tool(sys.modules[__name__])
