@@ -1,5 +1,6 @@
 """Detection modules that mmdet lacks; the only package that imports mmdet at import time."""
 
+from .class_weighted_loss import ClassWeightedQualityFocalLoss
 from .datasets import ScoredCocoDataset
 from .light import LightHead, PointTaskAlignedAssigner
 from .single_head_deformable import (
@@ -11,6 +12,7 @@ from .ssdlite import SSDLiteAnchorGenerator, SSDLiteHead, SSDLiteNeck
 from .tta import InstanceTTAModel
 
 __all__ = [
+    'ClassWeightedQualityFocalLoss',
     'InstanceTTAModel',
     'LightHead',
     'PointTaskAlignedAssigner',

@@ -31,7 +31,7 @@ MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of th
 SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
 SCRATCH_RATE, SCRATCH_STEPS = 1e-3, 2000  # of a segmentor
 SCRATCH_CROP, MIN_CROP = 0.5, 256  # of a segmentor: share of an image's area; pixels of a side
-MAX_WEIGHT = 10.0  # of a class of a segmentor
+MAX_WEIGHT = 10.0  # of a class in a loss
 FEWEST_STEPS = 4  # per epoch, with the default batch size
 SPELLED = {  # options whose names differ from those of their fields
     'fraction': 'val-fraction', 'sure': 'sure-score', 'processes': 'nproc-per-node',
@@ -214,10 +214,11 @@ def fit_crop(side: int) -> int:
     return min(side, max(MIN_CROP, smaller))
 
 
-def class_weights(pixels: Sequence[int]) -> list[float]:
-    """Weights of classes, inverse to the square roots of their pixels; 1 is the mean of pixels."""
-    roots = [math.sqrt(max(count, 1)) for count in pixels]
-    return [round(min(MAX_WEIGHT, sum(pixels) / sum(roots) / root), 2) for root in roots]
+def class_weights(counts: Sequence[int]) -> list[float]:
+    """Weights of classes, inverse to the square roots of their pixels or objects: 1 on average."""
+    counts = [max(count, 1) for count in counts]
+    roots = [math.sqrt(count) for count in counts]
+    return [round(min(MAX_WEIGHT, sum(counts) / sum(roots) / root), 2) for root in roots]
 
 
 def fit_epochs(base: Base, size: int, count: int) -> int:

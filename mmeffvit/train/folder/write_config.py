@@ -5,7 +5,7 @@ Names of classes and folders are untrusted data, so they are in ``data.json`` be
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill, indent
@@ -84,7 +84,7 @@ def write_config(
         *batch_lines(recipe),
         *data_lines(base, splits, recipe, overrides, bool(sample)),
         '',
-        *class_weight_lines(base, splits['train'], overrides, start),
+        *class_weight_lines(base, data, splits['train'], overrides, start),
         *model_part(base, recipe, overrides, start, most_objects(data)),
         *schedule(base, recipe, overrides, teaching),
     ]
@@ -234,15 +234,37 @@ def merged(first: dict, second: dict) -> dict:
 
 def is_weighted(base: Base, overrides: Overrides, start: Start) -> bool:
     """Whether the loss is weighted by class: rare ones are not learned from scratch otherwise."""
-    return base.is_segmentor and (overrides.balance or start.is_scratch)
+    if base.is_segmentor:
+        return overrides.balance or start.is_scratch
+    return start.is_scratch and loss_type(base) == 'QualityFocalLoss'
 
 
-def class_weight_lines(base: Base, train: Split, overrides: Overrides, start: Start) -> list[str]:
+def loss_type(base: Base) -> str:
+    """The loss of the classes of a detector with one stage."""
+    return base.config.model.get('bbox_head', {}).get('loss_cls', {}).get('type', '')
+
+
+def weighted_loss(base: Base) -> dict[str, Any]:
+    weights = Code('class_weights')
+    if base.is_segmentor:
+        return dict(decode_head=dict(sampler=dict(type='mmeffvit.ClassWeights', weights=weights)))
+    loss = dict(type='mmeffvit.ClassWeightedQualityFocalLoss', class_weight=weights)
+    return dict(bbox_head=dict(loss_cls=loss))
+
+
+def class_weight_lines(
+    base: Base, data: DataSet, train: Split, overrides: Overrides, start: Start
+) -> list[str]:
     if not is_weighted(base, overrides, start):
         return []
+    counts: Sequence[int] = train.pixels
+    if not base.is_segmentor:
+        found = data.count('train')
+        counts = [found[label] for label in range(len(data.classes))]
+    what = 'pixels' if base.is_segmentor else 'objects'
     return [
-        '# of classes in the loss, from their training pixels',
-        assign('class_weights', class_weights(train.pixels)),
+        f'# of classes in the loss, from their training {what}',
+        assign('class_weights', class_weights(counts)),
     ]
 
 
@@ -259,8 +281,7 @@ def model_part(
         )
         model = merged(model, limits)
     if is_weighted(base, overrides, start):
-        weights = dict(type='mmeffvit.ClassWeights', weights=Code('class_weights'))
-        model = merged(model, dict(decode_head=dict(sampler=weights)))
+        model = merged(model, weighted_loss(base))
     backbone: dict[str, Any] = {}
     if not start.keeps_backbone and base.backbone_weights:
         backbone['init_cfg'] = None

@@ -22,6 +22,19 @@ BOXES = torch.tensor([[4.0, 6, 30, 40], [10, 8, 44, 60], [2, 2, 12, 13]])
 LABELS = torch.tensor([0, 2, 1])
 
 
+def test_the_loss_is_weighted_by_class_and_not_on_background():
+    logits, scores = torch.randn(40, NUM_CLASSES), torch.rand(40)
+    labels = torch.randint(NUM_CLASSES + 1, (40,))
+    other = torch.rand(40)
+    loss = MODELS.build(
+        dict(type='mmeffvit.ClassWeightedQualityFocalLoss', class_weight=[0.5, 2, 4], beta=1.5)
+    )
+    each = quality_focal_loss(logits, (labels, scores), beta=1.5, reduction='none')
+    found = loss(logits, (labels, scores), other, avg_factor=7.0)
+    scale = other * torch.tensor([0.5, 2, 4, 1])[labels]
+    torch.testing.assert_close(found, (each * scale).sum() / 7)
+
+
 def make_head() -> LightHead:
     init_default_scope('mmdet')
     model = load('gflite_swiftformer_xs').model

@@ -36,7 +36,7 @@ MODELS = [
     if model.config is not None and 'classification' not in model.tasks
 ]
 SCRATCH = Start('random weights')
-PIXELS = (9, 4, 1)  # of three classes
+PIXELS = (9, 4, 1)  # of three classes; also objects of an image
 
 
 def write(
@@ -51,7 +51,11 @@ def write(
     """The config for a set of three classes, as it is read."""
     base, overrides = Base.of(name), overrides or Overrides(image_size=base_size(name))
     maps = {0: 0, 1: 1, 2: 2} if base.is_segmentor else {}
-    objects = [Object(0, (8, 8, 30, 20), 'set:1', score=0.5)] if teaching else []
+    objects = [
+        Object(label, (8, 8, 30, 20), 'set:1', score=0.5)
+        for label, times in enumerate(PIXELS)
+        for _ in range(times)
+    ]
     pictures = [Picture(folder / 'set' / f'{i}.jpg', objects, size=size) for i in range(count)]
     data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
     split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count, PIXELS)
@@ -209,11 +213,13 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
     assert pad['size'] == (320, 320)
     assert 'PipelineSwitchHook' not in {hook['type'] for hook in scratch.custom_hooks}
     assert scratch.rate == base.optimizer['lr']
+    assert scratch.model.bbox_head.loss_cls.class_weight == [0.78, 1.17, 2.33]
     long = write(tmp_path, name, Overrides(batch=8, epochs=1000))
     started = write(tmp_path, name, Overrides(batch=8), Start('x', keeps_backbone=True))
     for config in (long, started):
         assert list(settings_of(config.train_pipeline, 'CachedMosaic'))
         assert 'PipelineSwitchHook' in {hook['type'] for hook in config.custom_hooks}
+    assert started.model.bbox_head.loss_cls.type == 'QualityFocalLoss'  # not measured
     assert started.rate == fit_rate(base, 8) < scratch.rate
     assert fit_rate(base, 1024, from_scratch=True) == fit_rate(base, 1024)
     sgd = Base.of('pspnet_mobilevitv2_050_ade20k')
