@@ -37,18 +37,6 @@ def test_positions_are_resized_like_an_image_and_kept_at_their_own_size():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
-def test_class_tokens_are_the_first_tokens_of_the_last_block(cls):
-    backbone = cls(TINY, class_tokens=2, output='class_tokens', out_indices=(3,)).eval()
-    seen = []
-    backbone.stages[3].register_forward_hook(lambda *args: seen.append(args[2][0]))
-    (tokens,) = backbone(torch.randn(2, 3, 64, 48))
-    assert tokens.shape == (2, 2, 16)
-    assert tokens.equal(seen[0][:, :2])
-    assert seen[0].shape == (2, 2 + 4 * 3, 16)
-
-
-@torch.no_grad()
 @pytest.mark.parametrize('name', [name for name in MIXERS if name != 'eva'])
 def test_every_mixer_takes_the_class_token_as_one_more_token(name):
     torch.manual_seed(0)

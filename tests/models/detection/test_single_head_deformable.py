@@ -21,10 +21,6 @@ CELLS = sum(height * width for height, width in LEVELS)
 ATTENTIONS = (ProjectedDeformableAttention, SplitDeformableAttention)
 
 
-def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
 def randomize(module: nn.Module) -> nn.Module:
     """Randomize all weights: with the initial ones, the offsets do not depend on the query."""
     for parameter in module.parameters():
@@ -82,11 +78,6 @@ def test_every_weight_gets_a_gradient_and_dropout_is_for_training_only(attention
     kept = module(**given) != given['query']
     assert 0.2 < kept.double().mean() < 0.8
     assert (module.eval()(**given) != given['query']).all()
-
-
-def test_parameters_of_the_modules_are_those_counted_by_hand():
-    assert count(ProjectedDeformableAttention(256, 64)) == 45_424
-    assert count(SplitDeformableAttention(256, 64)) == 82_288
 
 
 @pytest.mark.filterwarnings('ignore:.*power of 2')  # 1 / 49 * 49 is below 1
