@@ -4,7 +4,6 @@ import json
 
 import cv2
 import numpy as np
-import pytest
 from matplotlib.colors import to_rgb
 
 from mmeffvit.analysis.coco_errors import CURVES, SIZES, ErrorAnalysis
@@ -27,22 +26,11 @@ def test_every_error_has_its_color_in_the_picture(tmp_path):
     assert wanted <= colors_in(tmp_path / 'cat.png')
 
 
-@pytest.fixture
-def results(shapes, tmp_path) -> tuple:
-    """The held-out shapes as detections, one of them with a wrong class."""
+def test_tables_and_pictures_are_written_for_boxes_and_masks(perfect, shapes, tmp_path):
+    perfect[0]['category_id'] = perfect[0]['category_id'] % 4 + 1  # a wrong class
+    path, out = tmp_path / 'found.json', tmp_path / 'out'
+    path.write_text(json.dumps(perfect))
     annotations = shapes / 'annotations' / 'instances_val2017.json'
-    content = json.loads(annotations.read_text())
-    fields = ('image_id', 'category_id', 'bbox', 'segmentation')
-    found = [{k: item[k] for k in fields} | dict(score=0.5) for item in content['annotations']]
-    found[0]['category_id'] = found[0]['category_id'] % 4 + 1
-    path = tmp_path / 'found.json'
-    path.write_text(json.dumps(found))
-    return path, annotations
-
-
-def test_tables_and_pictures_are_written_for_boxes_and_masks(results, tmp_path):
-    path, annotations = results
-    out = tmp_path / 'out'
     analyses = analyze(path, annotations, out, types=('bbox', 'segm'), per_class=True)
     printed = '\n'.join(map(str, analyses))
     for kind, things in (('bbox', 'boxes'), ('segm', 'masks')):

@@ -41,8 +41,3 @@ def test_curves_are_drawn(tmp_path):
     assert '| 224 x 224 | 100 (100) | 200 (200) |' in text
     assert '2.00 (2.00 to 2.00)' in text
     assert '| 1 | 2.0 | 2.0 | 2.0 | 2.0 | 1.00 |' in text
-
-
-def test_nothing_measured_draws_nothing(tmp_path):
-    scaling.draw({}, tmp_path)
-    assert not list(tmp_path.iterdir())

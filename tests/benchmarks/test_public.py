@@ -9,11 +9,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import onnx
 import pytest
 from mmengine.config import Config
 from mmengine.hub import get_config
-from onnx import TensorProto, helper
+from onnx.helper import make_node
 
 from benchmarks.public import data as public_data
 from benchmarks.public.clock import Clock
@@ -34,8 +33,9 @@ from benchmarks.public.main import time_files
 from benchmarks.public.report import write_report
 from benchmarks.store import Rows
 from mmeffvit.errors import UserError
+from tests.conftest import SHARED
+from tests.deploy.onnx_files import write_onnx
 
-SHARED = Path(__file__).resolve().parents[3] / 'shared' / 'data'
 needs_data = pytest.mark.skipif(not (SHARED / 'bccd').is_dir(), reason='needs ../shared/data')
 XML = """<annotation><size><width>96</width><height>64</height></size>{}</annotation>"""
 OBJECT = """<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax>
@@ -223,19 +223,13 @@ def test_a_run_trains_exports_and_evaluates_model_and_files(cells: Located, tmp_
 
 
 def test_macs_are_those_of_convolutions_and_products(tmp_path: Path) -> None:
-    def tensor(name: str, *dims: int) -> onnx.TensorProto:
-        return helper.make_tensor(name, TensorProto.FLOAT, dims, np.ones(dims).ravel())
-
     nodes = [
-        helper.make_node('Conv', ['x', 'w'], ['y'], strides=[2, 2], pads=[1, 1, 1, 1]),
-        helper.make_node('MatMul', ['y', 'm'], ['z']),
+        make_node('Conv', ['images', 'w'], ['y'], strides=[2, 2], pads=[1, 1, 1, 1]),
+        make_node('MatMul', ['y', 'm'], ['z']),
     ]
-    x = helper.make_tensor_value_info('x', TensorProto.FLOAT, ['n', 3, 'h', 'w'])
-    z = helper.make_tensor_value_info('z', TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, 'g', [x], [z], [tensor('w', 8, 3, 3, 3), tensor('m', 16, 5)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 20)], ir_version=9)
-    onnx.save(model, str(tmp_path / 'a.onnx'))
-    assert macs(tmp_path / 'a.onnx', (20, 32)) == 10 * 16 * 8 * 27 + 8 * 10 * 16 * 5
+    weights = {'w': np.ones((8, 3, 3, 3), np.float32), 'm': np.ones((16, 5), np.float32)}
+    path = write_onnx(tmp_path / 'a.onnx', nodes, {'z': 'float32'}, weights)
+    assert macs(path, (20, 32)) == 10 * 16 * 8 * 27 + 8 * 10 * 16 * 5
 
 
 def test_the_report_has_means_marks_files_and_plots(tmp_path: Path) -> None:

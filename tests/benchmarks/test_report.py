@@ -135,6 +135,7 @@ def test_every_part_renders_an_empty_file(tmp_path):
     report = write_report(tmp_path).read_text()
     assert all(f'## {part.TITLE}' in report for part in PARTS.values())
     assert '## Targets' not in report
+    assert not list(tmp_path.glob('*.png'))
 
 
 def test_a_folder_without_measurements_is_rejected(tmp_path):

@@ -14,7 +14,7 @@ from mmeffvit.data.formats.class_folders import NAME
 from mmeffvit.data.prepare import PrepareOptions, read
 from mmeffvit.errors import UserError
 from tests.conftest import message_of, rejected, run_command_here
-from tests.deploy.web.red import red_file
+from tests.deploy.onnx_files import red_file
 
 NO_TEXT = os.fsdecode(b'\xff')  # a valid name of a file on Linux
 

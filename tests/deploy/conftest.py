@@ -1,10 +1,13 @@
-"""Images of smooth noise."""
+"""Images of smooth noise, and a small file."""
 
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
+from tests.deploy import tiny
 
 
 @pytest.fixture(scope='module')
@@ -26,3 +29,10 @@ def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp('picture') / 'noise.png'
     cv2.imwrite(str(path), cv2.resize(coarse, (96, 72)))
     return path
+
+
+@pytest.fixture(scope='module')
+def onnx_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first stage of a SwiftFormer, for one image size."""
+    out = tmp_path_factory.mktemp('exported') / 'tiny.onnx'
+    return export_graph(tiny.graph(tiny.FIRST_STAGE), out, ExportOptions(tiny.SIZE, 1))

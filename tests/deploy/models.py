@@ -89,9 +89,52 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def config_of(config_name: str) -> Config:
+MASK_RCNN = 'maskrcnn_swiftformer_xs_shapes'
+DETR = 'deformabledetr_swiftformer_l1_single_head'
+ATTENTION = dict(embed_dims=2 * WIDTH)
+FEED_FORWARD = dict(embed_dims=2 * WIDTH, feedforward_channels=4 * WIDTH)
+# of regions and of queries
+SPARSE = {
+    MASK_RCNN: {
+        'model.backbone.arch': dict(_delete_=True, channels=[8, 16, 24, 32], depths=(1, 1, 1, 1)),
+        'model.neck': dict(in_channels=[8, 16, 24, 32], out_channels=WIDTH),
+        'model.rpn_head': dict(in_channels=WIDTH, feat_channels=WIDTH),
+        'model.roi_head.bbox_roi_extractor.out_channels': WIDTH,
+        'model.roi_head.bbox_head': dict(in_channels=WIDTH, fc_out_channels=32),
+        'model.roi_head.mask_roi_extractor.out_channels': WIDTH,
+        'model.roi_head.mask_head': dict(num_convs=1, in_channels=WIDTH, conv_out_channels=WIDTH),
+        'model.test_cfg.rpn': dict(nms_pre=100, max_per_img=60),
+        'model.test_cfg.rcnn': dict(score_thr=0.3, max_per_img=30, nms=dict(iou_threshold=0.3)),
+    },
+    DETR: {
+        'model.backbone.arch': dict(_delete_=True, channels=[8, 16, 24, 32], depths=(1, 1, 1, 1)),
+        # four channels per group: a map of one cell has more than one value to normalize
+        'model.neck': dict(
+            in_channels=[16, 24, 32], out_channels=2 * WIDTH, norm_cfg=dict(num_groups=8)
+        ),
+        'model.num_queries': 40,
+        'model.test_cfg.max_per_img': 20,
+        'model.positional_encoding.num_feats': WIDTH,
+        'model.single_head': dict(encoder=[0], decoder=[], attended=8),
+        'model.encoder': dict(
+            num_layers=1, layer_cfg=dict(self_attn_cfg=ATTENTION, ffn_cfg=FEED_FORWARD)
+        ),
+        'model.decoder': dict(
+            num_layers=1,
+            layer_cfg=dict(self_attn_cfg=ATTENTION, cross_attn_cfg=ATTENTION, ffn_cfg=FEED_FORWARD),
+        ),
+        'model.bbox_head': dict(num_classes=5, embed_dims=2 * WIDTH),
+    },
+}
+DEVIATIONS = {  # of weights that differ more than initial ones
+    'sampling_offsets': 0.2, 'attention_weights': 0.2, 'rpn_cls': 0.2, 'rpn_reg': 0.02,
+    'fc_cls': 0.5, 'fc_reg': 0.05, 'conv_logits': 0.5,
+}  # fmt: skip
+
+
+def config_of(config_name: str, options: Mapping[str, Any] | None = None) -> Config:
     config = load(config_name)
-    config.merge_from_dict(OPTIONS[config_name])
+    config.merge_from_dict({**(OPTIONS | SPARSE)[config_name], **(options or {})})
     return config
 
 
@@ -106,11 +149,15 @@ def save_run(config_name: str, folder: Path) -> tuple[Path, Path]:
     return folder / 'tiny.py', folder / 'tiny.pth'
 
 
-def tiny(config_name: str) -> nn.Module:
+def tiny(config_name: str, options: Mapping[str, Any] | None = None) -> nn.Module:
     """A small version of a config's model, with random weights that find objects and classes."""
     torch.manual_seed(0)
-    model = randomized(build(config_of(config_name))).eval()
+    model = randomized(build(config_of(config_name, options))).eval()
     for name, module in model.named_modules():
+        if deviation := DEVIATIONS.get(name.rpartition('.')[2]):
+            nn.init.normal_(module.weight, std=deviation)
+        if config_name == DETR and '_branches.' in name and isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.3)
         if name.endswith(('retina_cls', 'conv_seg')) or '.rtm_cls.' in name:
             # small, so that no two scores are 1 in float32
             nn.init.normal_(module.weight, std=0.05 if 'retina' in name else 0.3)
@@ -121,7 +168,14 @@ def tiny(config_name: str) -> nn.Module:
     if config_name.startswith('gflite'):
         for output in model.bbox_head.outputs:
             nn.init.normal_(output.weight, std=3.0)
-    balance(model)
+    if config_name == DETR:
+        nn.init.normal_(model.reference_points_fc.weight, std=0.5)
+        nn.init.normal_(model.query_embedding.weight)
+        nn.init.normal_(model.level_embed)  # only initialized at the start of training
+    elif config_name == MASK_RCNN:
+        spread_classes(model)
+    else:
+        balance(model)
     return model
 
 
@@ -136,11 +190,31 @@ def balance(model: nn.Module) -> None:
             output.bias[: logits.shape[1]] -= logits.mean(dim=(0, 2, 3))
 
 
+@torch.no_grad()
+def spread_classes(model: nn.Module) -> None:
+    """Center and scale the logits on the regions of an image: otherwise all have one class."""
+    layer = model.roi_head.bbox_head.fc_cls
+    regions = []
+    hook = layer.register_forward_hook(lambda _, inputs, __: regions.append(inputs[0]))
+    expect_model(model, smooth_image(SIZE), sample_of(model))
+    hook.remove()
+    logits = regions[0] @ layer.weight.T
+    layer.weight.div_(logits.std(dim=0, keepdim=True).T)
+    layer.bias.copy_(-logits.mean(dim=0) / logits.std(dim=0))
+
+
+def sample_of(model: nn.Module) -> object:
+    from mmdet.structures import DetDataSample
+    from mmseg.structures import SegDataSample
+
+    return SegDataSample() if hasattr(model, 'decode_head') else DetDataSample()
+
+
 def errors_on(
-    path: Path, model: nn.Module, batches: list[NDArray], sample: Any, device: str = 'cpu'
+    path: Path, model: nn.Module, batches: list[NDArray], device: str = 'cpu'
 ) -> list[Measure]:
     """The largest differences between an ONNX file and a model of mmdet or mmseg."""
-    expect = partial(expect_model, model, sample=sample)
+    expect = partial(expect_model, model, sample=sample_of(model))
     return compare(open_onnx(path, device=device).run, expect, batches)
 
 

@@ -18,6 +18,7 @@ SWIFTFORMER = dict(
     arch=dict(channels=(16, 24, 32, 40), depths=(1, 1, 1, 1)),
     out_indices=(0, 1),
 )
+FIRST_STAGE = {**SWIFTFORMER, 'out_indices': (0,)}
 
 
 def build(config: dict) -> torch.nn.Module:

@@ -28,12 +28,20 @@ THRESHOLD, IOU_THRESHOLD = 0.12, 0.6  # low scores: the weights are random
 Objects = tuple[NDArray, NDArray, NDArray]  # boxes, scores, labels
 
 MAIN = {
-    'javascript': """
+    'objects': """
         import {readFileSync} from 'node:fs';
         import {open, detect} from './detect.mjs';
         const [model, pixels, ...numbers] = process.argv.slice(2);
         const found = await detect(await open(model), readFileSync(pixels), ...numbers.map(Number));
         for (const {label, score, box} of found) console.log(label, score, ...box);
+    """,
+    'label map': """
+        import {readFileSync} from 'node:fs';
+        import {open} from './detect.mjs';
+        import {labelMap} from './maps.mjs';
+        const [model, pixels, ...size] = process.argv.slice(2);
+        const labels = await labelMap(await open(model), readFileSync(pixels), ...size.map(Number));
+        console.log(labels.join(' '));
     """,
     'cpp': """
         #include <cstdio>
@@ -128,14 +136,19 @@ def node_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def run_javascript(folder: Path, main: str, model: Path, picture: NDArray, *numbers: float) -> str:
+    (folder / 'detect.mjs').write_text(snippet('javascript', 'onnxruntime-node'))
+    (folder / 'maps.mjs').write_text(snippet('javascript', 'labelMap'))
+    (folder / 'main.mjs').write_text(MAIN[main])
+    pixels = folder / 'pixels'
+    pixels.write_bytes(np.dstack([picture, np.full(SHAPE, 255, np.uint8)]).tobytes())
+    return run(['node', 'main.mjs', model, pixels, *SHAPE, *numbers], folder)
+
+
 @pytest.mark.slow
 def test_javascript_finds_the_same(picture, node_folder):
     model = models.file_for_one_size('rtmdet_swiftformer_xs')
-    (node_folder / 'detect.mjs').write_text(snippet('javascript', 'onnxruntime-node'))
-    (node_folder / 'main.mjs').write_text(MAIN['javascript'])
-    pixels = node_folder / 'pixels'
-    pixels.write_bytes(np.dstack([picture, np.full(SHAPE, 255, np.uint8)]).tobytes())
-    printed = run(['node', 'main.mjs', model, pixels, *SHAPE, THRESHOLD], node_folder)
+    printed = run_javascript(node_folder, 'objects', model, picture, THRESHOLD)
     found = {name: value[0] for name, value in open_onnx(model).run(images_of(picture)).items()}
     kept = found['scores'] > THRESHOLD
     assert_same(printed, tuple(found[name][kept] for name in ('boxes', 'scores', 'labels')))
@@ -144,19 +157,7 @@ def test_javascript_finds_the_same(picture, node_folder):
 @pytest.mark.slow
 def test_javascript_has_the_same_label_map(picture, node_folder):
     model = models.file_for_one_size('segformer_swiftformer_xs_ade20k')
-    (node_folder / 'detect.mjs').write_text(snippet('javascript', 'onnxruntime-node'))
-    (node_folder / 'maps.mjs').write_text(snippet('javascript', 'labelMap'))
-    (node_folder / 'main.mjs').write_text("""
-        import {readFileSync} from 'node:fs';
-        import {open} from './detect.mjs';
-        import {labelMap} from './maps.mjs';
-        const [model, pixels, ...size] = process.argv.slice(2);
-        const labels = await labelMap(await open(model), readFileSync(pixels), ...size.map(Number));
-        console.log(labels.join(' '));
-    """)
-    pixels = node_folder / 'pixels'
-    pixels.write_bytes(np.dstack([picture, np.full(SHAPE, 255, np.uint8)]).tobytes())
-    printed = run(['node', 'main.mjs', model, pixels, *SHAPE], node_folder)
+    printed = run_javascript(node_folder, 'label map', model, picture)
     expected = open_onnx(model).run(images_of(picture))['label_map'][0]
     assert np.array_equal(np.array(printed.split(), dtype=np.int64).reshape(SHAPE), expected)
 

@@ -1,7 +1,6 @@
 """``python -m tests.hostile``: the long run, or a part of it; prints groups by outcomes."""
 
 import gc
-import json
 import os
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import cv2
 import torch
 
 from tests.conftest import ROOT
-from tests.hostile.judge import Case, Verdict, judged, table, with_controls
+from tests.hostile.judge import Case, Verdict, judged, table
 from tests.hostile.world import World, build
 
 MODULES = (
@@ -30,12 +29,11 @@ MODULES = (
 def parse(arguments: Sequence[str] | None) -> Namespace:
     parser = ArgumentParser(description=__doc__)
     add = parser.add_argument
+    add('group', nargs='?', default='', help='groups whose name has this in it (all)')
     add('--more', type=int, default=20, help='multiple of the random cases (%(default)s)')
     add('--seed', type=int, default=0, help='of the random cases')
-    add('--group', default='', help='groups whose name has this in it')
-    add('--only', default='', help='cases whose title has this in it, and the controls')
+    add('--only', default='', help='cases whose title has this in it, and their controls')
     add('--jobs', type=int, default=os.cpu_count(), help='processes at a time (%(default)s)')
-    add('--json', type=Path, help='file for the verdicts')
     add('--keep', action='store_true', help='leave the folders of cases that are not clean')
     return parser.parse_args(arguments)
 
@@ -76,19 +74,15 @@ def all_cases(world: World, seed: int, more: int) -> Iterator[Case]:
         yield from import_module(f'{__package__}.cases_{module}').cases(world, seed, more)
 
 
-def run(cases: Sequence[Case], folder: Path, options: Namespace) -> int:
+def run(cases: Sequence[Case], folder: Path, jobs: int) -> int:
     """Judge cases, print what is not clean and the table; the exit code."""
 
     def report(verdict: Verdict) -> None:
         if verdict.outcome != 'clean':
             print(f'\n{verdict.outcome}: {verdict.case.title}\n{verdict.detail}', flush=True)
 
-    verdicts = judged(cases, folder, options.jobs, report)
+    verdicts = judged(cases, folder, jobs, report)
     print(f'\n{table(verdicts)}')
-    if options.json:
-        options.json.write_text(json.dumps([
-            dict(door=v.case.door, name=v.case.name, outcome=v.outcome) for v in verdicts
-        ]))  # fmt: skip
     return int(any(verdict.outcome != 'clean' for verdict in verdicts))
 
 
@@ -106,11 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with place as folder:
         root = Path(folder)
         world = make_world(root / 'world')
-        cases = list(all_cases(world, options.seed, options.more))
-        chosen = [
-            case for case in cases if options.group in case.group and options.only in case.title
-        ]
-        return run(with_controls(chosen, cases), root / 'cases', options)
+        cases = [
+            case for case in all_cases(world, options.seed, options.more)
+            if options.group in case.group and (case.is_control or options.only in case.title)
+        ]  # fmt: skip
+        groups = {case.group for case in cases if not case.is_control}
+        return run([case for case in cases if case.group in groups], root / 'cases', options.jobs)
 
 
 if __name__ == '__main__':

@@ -32,11 +32,12 @@ def command(name: str, *arguments: object) -> None:
     from mmeffvit.cli.arguments import run_tool
     from mmeffvit.cli.main import main
 
-    sys.argv = [name, *map(str, arguments)]
+    words = [name, *map(str, arguments)]
     if name in TOOLS:
+        sys.argv = words
         run_tool(import_module(f'tools.{TOOLS[name]}'))
     else:
-        main()
+        main(words)
 
 
 def train(*options: str, config: str = 'detector.py', arguments: tuple[object, ...] = ()) -> Job:

@@ -18,9 +18,9 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -116,31 +116,20 @@ class Ended:
     is_fat: bool = False
 
 
-def snapshot(folder: Path) -> dict[str, str]:
-    """Every path below a folder with its kind and a digest of its content."""
-    found = {}
-    for root, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = os.path.join(root, name)
-            mode = os.lstat(path).st_mode
-            if stat.S_ISLNK(mode):
-                what = f'link to {os.readlink(path)}'
-            elif stat.S_ISREG(mode):
-                what = f'file {digest(path, mode)}'
-            else:
-                what = str(stat.S_IFMT(mode))
-            found[os.path.relpath(path, folder)] = what
-    return found
+def snapshot(folder: Path) -> dict[str, object]:
+    """Every path below a folder with the target of a link, a digest of a file, or its kind."""
+    return {str(path.relative_to(folder)): content_of(path) for path in folder.rglob('*')}
 
 
-def digest(path: str, mode: int) -> str:
-    if not mode & stat.S_IRUSR:
-        return f'{os.lstat(path).st_size} bytes'
-    with open(path, 'rb') as file:
-        return hashlib.sha256(file.read()).hexdigest()
+def content_of(path: Path) -> object:
+    if path.is_symlink():
+        return path.readlink()
+    if path.is_file() and os.access(path, os.R_OK):
+        return hashlib.sha256(path.read_bytes()).digest()
+    return stat.S_IFMT(path.stat().st_mode)
 
 
-def sort(case: Case, ended: Ended, before: dict[str, str], after: dict[str, str]) -> str:
+def sort(case: Case, ended: Ended, before: dict[str, object], after: dict[str, object]) -> str:
     """The outcome of a case, the worst that holds."""
     new = [path for path in after if path not in before]
     touched = [
@@ -252,67 +241,39 @@ def live(case: Case, folder: Path, pipe: int) -> None:
         os._exit(code)
 
 
-@dataclass
-class Running:
-    """A case whose process has not ended."""
-
-    case: Case
-    folder: Path
-    before: dict[str, str]
-    pid: int
-    pipe: int
-    limit: int  # bytes
-    start: float = field(default_factory=time.monotonic)
-    ended: Ended = field(default_factory=Ended)
-    output: bytearray = field(default_factory=bytearray)
-
-    @classmethod
-    def begin(cls, case: Case, folder: Path) -> 'Running':
-        folder.mkdir(parents=True)
-        case.prepare(folder)
-        before = snapshot(folder)
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if not pid:
-            os.close(reading)
-            live(case, folder, writing)
-        os.close(writing)
-        os.set_blocking(reading, False)
-        limit = case.memory + resident(os.getpid())
-        return cls(case, folder, before, pid, reading, limit)
-
-    def read(self) -> None:
-        """Take what it has said."""
-        with suppress(BlockingIOError):
-            while chunk := os.read(self.pipe, 2**16):
-                self.output += chunk[: KEPT_OUTPUT - len(self.output)]
-
-    def is_over(self) -> bool:
-        """Look after it: end it when it takes too long or too much."""
-        self.read()
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if pid:
-            self.ended.code = os.waitstatus_to_exitcode(status)
-        else:
-            self.ended.is_late = time.monotonic() - self.start > self.case.seconds
-            self.ended.is_fat = resident(self.pid) > self.limit
-            if not (self.ended.is_late or self.ended.is_fat):
-                return False
+def run_case(case: Case, folder: Path) -> Iterator[Verdict | None]:
+    """None as long as the process of a case runs, then the verdict; a clean folder is removed."""
+    folder.mkdir(parents=True)
+    case.prepare(folder)
+    before, output = snapshot(folder), bytearray()
+    start, limit = time.monotonic(), case.memory + resident(os.getpid())
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reading)
+        live(case, folder, writing)
+    os.close(writing)
+    os.set_blocking(reading, False)
+    done, ended = 0, Ended()
+    with open(reading, 'rb', buffering=0) as pipe:
+        while not (done or ended.is_late or ended.is_fat):
+            yield None
+            output += (pipe.read(2**20) or b'')[: KEPT_OUTPUT - len(output)]
+            done, status = os.waitpid(pid, os.WNOHANG)
+            ended.is_late = not done and time.monotonic() - start > case.seconds
+            ended.is_fat = not done and resident(pid) > limit
         with suppress(ProcessLookupError):  # what it has started goes with it
-            os.killpg(self.pid, signal.SIGKILL)
-        if not pid:
-            os.waitpid(self.pid, 0)
-        self.read()
-        os.close(self.pipe)
-        return True
-
-    def verdict(self) -> Verdict:
-        self.ended.output = self.output.decode(errors='replace')
-        after = snapshot(self.folder)
-        outcome = sort(self.case, self.ended, self.before, after)
-        lost = [path for path in self.before if after.get(path) != self.before[path]]
-        detail = f'exit code {self.ended.code}; changed: {lost}\n{self.ended.output[-3000:]}'
-        return Verdict(self.case, outcome, detail)
+            os.killpg(pid, signal.SIGKILL)
+        ended.code = os.waitstatus_to_exitcode(status if done else os.waitpid(pid, 0)[1])
+        output += pipe.readall() or b''
+    ended.output = output[:KEPT_OUTPUT].decode(errors='replace')
+    after = snapshot(folder)
+    outcome = sort(case, ended, before, after)
+    lost = [path for path in before if after.get(path) != before[path]]
+    if outcome == 'clean':
+        remove(folder)
+    detail = f'exit code {ended.code}; changed: {lost}\n{ended.output[-3000:]}'
+    yield Verdict(case, outcome, detail)
 
 
 def resident(pid: int) -> int:
@@ -338,21 +299,17 @@ def run_cases(
         jobs: Processes at a time.
         report: Called with every verdict as it comes.
     """
-    waiting, running, verdicts = enumerate(cases), [], []
-    while True:
-        running += [
-            Running.begin(case, root / f'{number:05d}')
-            for number, case in islice(waiting, jobs - len(running))
-        ]
-        if not running:
-            return verdicts
+    waiting = (run_case(case, root / f'{number:05d}') for number, case in enumerate(cases))
+    running, verdicts = list(islice(waiting, jobs)), []
+    while running:
         time.sleep(POLL)
-        for each in [each for each in running if each.is_over()]:
-            running.remove(each)
-            verdicts.append(each.verdict())
-            report(verdicts[-1])
-            if verdicts[-1].outcome == 'clean':
-                remove(each.folder)
+        for each in running[:]:
+            if verdict := next(each):
+                verdicts.append(verdict)
+                report(verdict)
+                running.remove(each)
+                running += islice(waiting, 1)
+    return verdicts
 
 
 def judged(
@@ -389,30 +346,16 @@ def check(cases: Sequence[Case]) -> None:
         raise ValueError('\n'.join(faults))
 
 
-def with_controls(chosen: Sequence[Case], cases: Sequence[Case]) -> list[Case]:
-    """Chosen ones of the cases, and the controls that stand for them."""
-    titles, groups = {case.title for case in chosen}, {case.group for case in chosen}
-    controls = [case for case in cases if case.is_control and case.group in groups]
-    refused = [case for case in controls if case.expect == 'reject']
-    doors = {(case.group, case.door) for case in (*chosen, *refused)}
-    titles |= {case.title for case in controls if (case.group, case.door) in doors}
-    return [case for case in cases if case.title in titles]
-
-
-def settle(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def settle(verdicts: list[Verdict]) -> list[Verdict]:
     """The verdicts, with 'void' for what is clean while a control of its door or group is not."""
-    verdicts = list(verdicts)
     failed = [v.case for v in verdicts if v.case.is_control and v.outcome != 'clean']
     shut = {(case.group, case.door) for case in failed if case.expect == 'work'}
     open_to_all = {case.group for case in failed if case.expect == 'reject'}
-    settled = []
     for verdict in verdicts:
-        case = verdict.case
-        is_void = (case.group, case.door) in shut or case.group in open_to_all
-        if verdict.outcome == 'clean' and is_void:
-            verdict = replace(verdict, outcome='void', detail='its control has failed')
-        settled.append(verdict)
-    return settled
+        group, door = verdict.case.group, verdict.case.door
+        if verdict.outcome == 'clean' and ((group, door) in shut or group in open_to_all):
+            verdict.outcome, verdict.detail = 'void', 'its control has failed'
+    return verdicts
 
 
 def remove(folder: Path) -> None:
@@ -422,13 +365,12 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def table(verdicts: Iterable[Verdict]) -> str:
+def table(verdicts: Collection[Verdict]) -> str:
     """Groups by outcomes."""
-    counts = Counter((verdict.case.group, verdict.outcome) for verdict in verdicts)
-    groups = list(dict.fromkeys(group for group, _ in counts))
-    columns = [o for o in OUTCOMES if o in ALWAYS or any(counts[g, o] for g in groups)]
-    rows = [[group, *(str(counts[group, outcome]) for outcome in columns)] for group in groups]
-    totals = [sum(int(row[i]) for row in rows) for i in range(1, len(columns) + 1)]
-    rows.append(['all', *map(str, totals)])
-    rows = [[name, str(sum(map(int, numbers))), *numbers] for name, *numbers in rows]
+    counts = Counter((group, v.outcome) for v in verdicts for group in (v.case.group, 'all'))
+    columns = [outcome for outcome in OUTCOMES if outcome in ALWAYS or counts['all', outcome]]
+    rows = []
+    for group in (*dict.fromkeys(v.case.group for v in verdicts), 'all'):
+        numbers = [counts[group, outcome] for outcome in columns]
+        rows.append([group, str(sum(numbers)), *map(str, numbers)])
     return markdown(['group', 'cases', *columns], rows, numbers=True)

@@ -1,4 +1,4 @@
-"""Counted parameters and MACs are the published ones, and parts sum to the total."""
+"""Parts of a model are counted, and sum to the total; tests/configs has the published counts."""
 
 import json
 from importlib.util import find_spec
@@ -19,19 +19,8 @@ PSPNET = (
 )  # fmt: skip
 
 
-def giga(macs: int) -> float:
-    return round(macs / 1e9, 3)
-
-
 def rows(result) -> dict[str, int]:
     return {part.name: part.macs for part in result.parts}
-
-
-def test_shvit_has_the_published_size():
-    result = count('SHViT:s4', shape=(256, 256))
-    assert (result.total.parameters, giga(result.total.macs)) == (16_138_588, 0.986)
-    assert [part.name for part in result.parts] == ['stem', 'stages.0', 'stages.1', 'stages.2']
-    assert result.device == 'meta'
 
 
 @pytest.mark.parametrize(
@@ -55,19 +44,18 @@ def test_parts_sum_to_the_total(target):
 
 
 def test_a_retinanet_is_counted_with_its_heads():
-    result = count(str(CONFIGS / 'retinanet_shvit_s4.py'))
-    assert (result.shape, result.device) == ((800, 1333), 'meta')
-    assert result.total.parameters == 26_515_792
-    assert list(rows(result))[-2:] == ['neck', 'bbox_head']
-    larger = count(str(CONFIGS / 'retinanet_shvit_s4.py'), shape=(1600, 1333))
-    assert rows(larger)['bbox_head'] == pytest.approx(2 * rows(result)['bbox_head'], rel=0.05)
+    once, twice = (
+        count(str(CONFIGS / 'retinanet_shvit_s4.py'), shape=(height, 1333))
+        for height in (800, 1600)
+    )
+    assert list(rows(once))[-2:] == ['neck', 'bbox_head']
+    assert rows(twice)['bbox_head'] == pytest.approx(2 * rows(once)['bbox_head'], rel=0.05)
 
 
 def test_a_mask_rcnn_is_counted_with_the_boxes_asked_for():
     config = str(CONFIGS / 'maskrcnn_swiftformer_l1.py')
     thousand = count(config, shape=(128, 128))
     fifty = count(config, shape=(128, 128), proposals=50)
-    assert thousand.total.parameters == 31_378_176
     assert rows(thousand)['roi_head.bbox_head'] == 20 * rows(fifty)['roi_head.bbox_head']
     # two shared layers, then classes and boxes
     per_box = 256 * 7 * 7 * 1024 + 1024 * 1024 + 1024 * (81 + 4 * 80)
@@ -78,7 +66,10 @@ def test_a_mask_rcnn_is_counted_with_the_boxes_asked_for():
 
 def test_frozen_parameters_are_not_trainable():
     result = count('SHViT:s1:frozen_stages=1', shape=(64, 64))
-    assert [part.trainable == 0 for part in result.parts] == [True, True, False, False]
+    assert [(part.name, part.trainable == 0) for part in result.parts] == [
+        ('stem', True), ('stages.0', True), ('stages.1', False), ('stages.2', False)
+    ]  # fmt: skip
+    assert result.device == 'meta'
 
 
 def test_a_segmentor_is_counted_without_the_head_that_only_training_uses():

@@ -52,17 +52,6 @@ def configs(tmp_path_factory) -> dict[str, Path]:
     return written
 
 
-def start(configs: dict[str, Path], work_dir: Path, data: Path) -> subprocess.Popen[str]:
-    arguments = [*configs.values(), '--work-dir', work_dir, '--cfg-options', f'data_root={data}/']
-    return subprocess.Popen(
-        [sys.executable, '-m', 'mmeffvit', 'suite', *map(str, arguments)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 def wait_until(condition, seconds: float) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -72,10 +61,12 @@ def wait_until(condition, seconds: float) -> None:
 
 def kill_in_training(configs: dict[str, Path], work_dir: Path, data: Path) -> None:
     """Start a suite, and kill it in the middle of its first training."""
-    suite = start(configs, work_dir, data)
+    arguments = [*configs.values(), '--work-dir', work_dir, '--cfg-options', f'data_root={data}/']
+    command = [sys.executable, '-m', 'mmeffvit', 'suite', *map(str, arguments)]
+    suite = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     wait_until(lambda: (work_dir / FIRST / 'epoch_1.pth').exists(), 300)
     suite.send_signal(signal.SIGKILL)
-    suite.communicate()
+    suite.wait()
     wait_until(
         lambda: not any(str(work_dir) in each for each in running()), 30
     )  # the training is killed with its suite

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from mmeffvit.deploy.compare import expect_graph
-from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.profile import pytorch
@@ -22,8 +21,6 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils import onnx
 from tests.deploy import models, tiny
 
-CONFIG = {**tiny.SWIFTFORMER, 'out_indices': (0,)}
-
 no_gpu = pytest.mark.skipif(
     torch.cuda.is_available() or onnx.has_cuda(), reason='there is CUDA: see tests/gpu'
 )
@@ -32,15 +29,6 @@ no_gpu = pytest.mark.skipif(
 @pytest.fixture(scope='module')
 def detector():
     return make_graph(models.tiny('ssdlite_mobilevitv2_050')).eval()
-
-
-@pytest.fixture(scope='module')
-def onnx_file(tmp_path_factory):
-    return export_graph(
-        tiny.graph(CONFIG),
-        tmp_path_factory.mktemp('file') / 'model.onnx',
-        ExportOptions(tiny.SIZE, 1),
-    )
 
 
 @no_gpu
@@ -99,7 +87,7 @@ def test_options_that_leave_nothing_for_a_gpu_are_rejected(options, words, monke
 def test_the_file_and_the_model_in_pytorch_are_candidates_that_agree_and_are_timed(
     onnx_file, tmp_path
 ):
-    graph, images = tiny.graph(CONFIG), tiny.images().numpy()
+    graph, images = tiny.graph(tiny.FIRST_STAGE), tiny.images().numpy()
     file = Candidate('ONNX Runtime', 'float32', onnx_file)
     expect = partial(expect_graph, graph)
     entries = list(gpu_files('cpu', {'.onnx': file}, expect, images, graph))

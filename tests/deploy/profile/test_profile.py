@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from mmeffvit.deploy.agreement import MINIMA, signal_to_noise
 from mmeffvit.deploy.compare import expect_graph, run_graph
 from mmeffvit.deploy.export import Source
-from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
+from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.openvino.format import OpenVino
 from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
 from mmeffvit.deploy.graphs import make_graph
@@ -36,19 +35,18 @@ from mmeffvit.deploy.write import noise_image
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT, rejected, run_command_here
 from tests.deploy import models, tiny
-from tests.deploy.web.red import red_file
+from tests.deploy.onnx_files import red_file
 
 for package in ('onnx', 'onnxruntime', 'openvino', 'nncf', 'pnnx', 'ncnn'):
     pytest.importorskip(package)
 
 SIZES = ExportOptions(tiny.SIZE, 1)
-CONFIG = {**tiny.SWIFTFORMER, 'out_indices': (0,)}
 FAST = ProfileOptions(formats=('.onnx', '.xml', '.param'), threads=(1,), seconds=0.05)
 
 
 @pytest.fixture(scope='module')
 def source() -> Source:
-    graph = tiny.graph(CONFIG)
+    graph = tiny.graph(tiny.FIRST_STAGE)
     image = ('noise', noise_image(tiny.SIZE))
     return Source(graph, dict(note='kept'), partial(expect_graph, graph), image)
 
@@ -57,12 +55,6 @@ def source() -> Source:
 def profiled(source, folder, tmp_path_factory) -> Profile:
     out = tmp_path_factory.mktemp('profiled')
     return profile_source('tiny', source, SIZES, out, replace(FAST, images=folder))
-
-
-@pytest.fixture(scope='module')
-def onnx_file(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp('exported') / 'tiny.onnx'
-    return export_graph(tiny.graph(CONFIG), out, SIZES)
 
 
 def files(profile: Profile) -> set[tuple[str, str]]:
@@ -119,7 +111,7 @@ def test_the_best_file_is_written_and_agrees(profiled, source, tmp_path):
 
 
 def test_a_file_that_disagrees_is_rejected_and_never_chosen(source, tmp_path, monkeypatch):
-    wrong = tiny.build(CONFIG)
+    wrong = tiny.build(tiny.FIRST_STAGE)
     with torch.no_grad():
         next(wrong.parameters()).mul_(2.0)
     write = OpenVino.write

@@ -4,36 +4,28 @@ import json
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
-import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx.helper import make_node
 
 from mmeffvit import ExportedPredictor
 from mmeffvit.deploy.runtime.metadata import NO_RESIZE
 from mmeffvit.errors import UserError
 from tests.conftest import rejected
+from tests.deploy.onnx_files import write_onnx
 
-SIZE = (40, 50)
+SIZE = (72, 96)  # of the picture
 Outputs = dict[str, NDArray]
 
 
 def constant_file(path: Path, outputs: Outputs, task: str) -> Path:
     """A file that returns the same arrays for every image."""
-    images = helper.make_tensor_value_info('images', onnx.TensorProto.FLOAT, (1, 3, 'h', 'w'))
-    nodes = [helper.make_node('Identity', [f'{name}_0'], [name]) for name in outputs]
-    values = [numpy_helper.from_array(value, f'{name}_0') for name, value in outputs.items()]
-    types = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in outputs.items()}
-    found = [helper.make_tensor_value_info(name, kind, None) for name, kind in types.items()]
-    graph = helper.make_graph(nodes, 'constant', [images], found, values)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 20)])
-    model.ir_version = 9
+    nodes = [make_node('Identity', [f'{name}_0'], [name]) for name in outputs]
+    values = {f'{name}_0': value for name, value in outputs.items()}
+    types = {name: value.dtype for name, value in outputs.items()}
     metadata = dict(task=task, resize=json.dumps(NO_RESIZE), classes='["a", "b", "c"]')
-    helper.set_model_props(model, metadata)
-    onnx.save(model, path)
-    return path
+    return write_onnx(path, nodes, types, values, metadata)
 
 
 def floats(*shape: int, value: float = 0.5) -> NDArray:
@@ -85,12 +77,6 @@ WRONG: dict[str, Any] = {
 def task_of(outputs: Outputs) -> str:
     kind = next((task for task, known in TASKS.items() if set(known) == set(outputs)), None)
     return kind or 'instance segmentation'
-
-
-@pytest.fixture
-def picture(tmp_path: Path) -> Path:
-    cv2.imwrite(str(tmp_path / 'picture.png'), np.zeros((*SIZE, 3), np.uint8))
-    return tmp_path / 'picture.png'
 
 
 @pytest.mark.parametrize('task', TASKS)

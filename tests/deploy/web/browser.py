@@ -128,10 +128,13 @@ class Tab:
             new MutationObserver(() => error.hidden || fail(error.textContent))
                 .observe(error, {attributes: true});
         }))""")
+        self.give(picture)
+        return json.loads(self.evaluate('window.found'))
+
+    def give(self, picture: Path) -> None:
         root = self.send('DOM.getDocument')['root']['nodeId']
         node = self.send('DOM.querySelector', nodeId=root, selector='#file')['nodeId']
         self.send('DOM.setFileInputFiles', nodeId=node, files=[str(picture)])
-        return json.loads(self.evaluate('window.found'))
 
 
 @contextmanager

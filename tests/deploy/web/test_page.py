@@ -19,9 +19,8 @@ from mmeffvit.deploy.runtime.resizing import resize
 from mmeffvit.deploy.web import page, runtime
 from mmeffvit.inference.results import Detections
 from tests.deploy import models
-from tests.deploy.graphs import test_two_stage as two_stage
+from tests.deploy.onnx_files import red_file
 from tests.deploy.web.browser import Tab, open_tab, serve
-from tests.deploy.web.red import red_file
 
 DETECTOR, SEGMENTOR = 'ssdlite_mobilevitv2_050', 'segformer_swiftformer_xs_ade20k'
 HOSTILE = ['<script>window.hacked = 1</script>', '<img src=x onerror="window.hacked = 1">'] * 3
@@ -103,7 +102,7 @@ def test_objects_are_those_of_the_predictor_and_hostile_names_are_texts(
 def test_masks_are_those_of_the_predictor_and_the_camera_and_the_keyboard_work(
     tab, write, picture, tmp_path
 ):
-    model = two_stage.file_for_one_size()
+    model = models.file_for_one_size(models.MASK_RCNN)
     expected = ExportedPredictor(model)(picture)
     assert expected.masks.any()
     with serve(write(model)) as address:
@@ -191,6 +190,7 @@ def test_without_its_cdn_the_page_names_the_option_that_bundles_the_runtime(tmp_
     assert 'mmeffvit web MODEL OUT_DIR --bundle' in text
 
 
+WEBGPU = ('--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan')
 AT_ONCE = """(async () => {
     const {Model} = await import('./model.js');
     const page = await (await fetch('page.json')).json();
@@ -213,19 +213,15 @@ WHILE_THE_CAMERA_RUNS = """void (window.ended = new Promise((done) => {
 def test_webgpu_runs_images_one_after_the_other_also_a_file_chosen_while_the_camera_runs(
     write, picture, tmp_path
 ):
-    options = ('--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader',
-               '--enable-features=Vulkan')  # fmt: skip
     folder = write(red_file(tmp_path / 'model.onnx'))
-    with serve(folder) as address, open_tab(tmp_path / 'profile', options) as tab:
+    with serve(folder) as address, open_tab(tmp_path / 'profile', WEBGPU) as tab:
         assert tab.open(f'{address}?runtime=webgpu') == 'ready'
         if tab.evaluate("document.getElementById('backend').textContent") != 'WebGPU.':
             pytest.skip('this Chromium has no WebGPU')
         assert tab.evaluate(AT_ONCE) == [1, 2, 3, 4]
         tab.evaluate(WHILE_THE_CAMERA_RUNS)
         tab.evaluate("new Promise((done) => document.addEventListener('prediction', done))")
-        root = tab.send('DOM.getDocument')['root']['nodeId']
-        node = tab.send('DOM.querySelector', nodeId=root, selector='#file')['nodeId']
-        tab.send('DOM.setFileInputFiles', nodeId=node, files=[str(picture)])
+        tab.give(picture)
         assert tab.evaluate('window.ended') == ''
 
 
@@ -251,8 +247,7 @@ def test_the_runtime_of_the_cdn_runs_and_wasm_takes_over_where_webgpu_fails(
     with serve(out) as address, serve(cdn, certificate) as other:
         options = (
             f'--host-resolver-rules=MAP cdn.jsdelivr.net {other.split("/")[2]}',
-            '--ignore-certificate-errors', '--enable-unsafe-webgpu',
-            '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan',
+            '--ignore-certificate-errors', *WEBGPU,
         )  # fmt: skip
         with open_tab(tmp_path / 'profile', options) as tab:
             assert tab.open(f'{address}?runtime=webgpu') == 'ready'

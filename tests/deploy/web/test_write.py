@@ -8,7 +8,7 @@ import pytest
 from mmeffvit.deploy.web import page, runtime
 from mmeffvit.errors import UserError
 from tests.conftest import rejected, run_command_here
-from tests.deploy.web.red import red_file
+from tests.deploy.onnx_files import red_file
 
 
 def test_the_page_loads_the_pinned_runtime_and_nothing_else_from_elsewhere(tmp_path):

@@ -39,18 +39,9 @@ def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
     assert shapes['images'] == (1, 3, *tiny.SIZE)
     assert shapes['stride_4'] == (1, 8, 16, 24)
     assert shapes['stride_8'] == (1, 8, 8, 12)
-    operations = [
-        operation
-        for block in package.get_spec().mlProgram.functions['main'].block_specializations.values()
-        for operation in block.operations
-    ]
-    ranks = [
-        len(output.type.tensorType.dimensions)
-        for operation in operations
-        for output in operation.outputs
-    ]
-    assert max(ranks) == 5
-    assert sum(operation.type == 'conv' for operation in operations) >= 10
+    blocks = package.get_spec().mlProgram.functions['main'].block_specializations.values()
+    kinds = [operation.type for block in blocks for operation in block.operations]
+    assert kinds.count('conv') >= 10
 
 
 CLASSES = {'classes': json.dumps(models.CLASSES), 'palette': json.dumps([[0, 128, 255]] * 5)}

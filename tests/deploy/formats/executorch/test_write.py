@@ -10,10 +10,10 @@ from mmeffvit.deploy.agreement import largest_error
 from mmeffvit.deploy.formats.executorch.open import open_executorch
 from mmeffvit.deploy.formats.executorch.write import DECOMPOSITIONS, to_executorch
 from mmeffvit.deploy.formats.fixed_size import RESIZES, calls, export_fixed
-from mmeffvit.deploy.graphs.base import Preprocessing
+from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.raw import before_nms
 from mmeffvit.errors import UserError
-from tests.deploy import tiny
+from tests.deploy import models, tiny
 
 # first, like long tests: its compiler is a subprocess
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
     pytest.importorskip('executorch')
-    graph = tiny.graph({**tiny.SWIFTFORMER, 'out_indices': (0,)})
+    graph = tiny.graph(tiny.FIRST_STAGE)
     out = tmp_path / 'model.pte'
     delegation = to_executorch(graph, tiny.images(), out)
     assert [path.name for path in tmp_path.iterdir()] == ['model.pte']
@@ -57,39 +57,14 @@ def test_rewritten_programs_give_the_same_without_splits_and_idle_resizes():
         torch.testing.assert_close(one, other)
 
 
-class Selecting(nn.Module):
-    task, preprocessing, output_names = 'detection', Preprocessing(), ('boxes', 'scores', 'labels')
-
-
-class Suppressed(Selecting):
-    def normalize(self, images: Tensor) -> Tensor:
-        return images
-
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        return self.results(images, images.shape[2:])
-
-    def results(self, images: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        return self.suppress(*self.candidates(images, size), size)
-
-    def candidates(self, images: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        boxes = images.flatten(1)[:, :40].view(-1, 10, 4)
-        return boxes, boxes[..., 0], boxes[..., 1]
-
-    def suppress(
-        self, boxes: Tensor, scores: Tensor, labels: Tensor, size: tuple[int, int]
-    ) -> tuple[Tensor, ...]:
-        return (torch.ops.mmeffvit.nms_mask(boxes, scores, 0.5, 5),)
-
-
 def test_nms_is_rejected_with_a_message_and_can_be_disabled():
-    import mmeffvit.deploy.graphs.ops  # noqa: F401
-
+    graph, images = make_graph(models.tiny('ssdlite_mobilevitv2_050')), tiny.images()
     with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):
-        export_fixed(Suppressed(), tiny.images(), 'ExecuTorch')
-    candidates = before_nms(Suppressed())
-    boxes, scores, _ = export_fixed(candidates, tiny.images(), 'a test').module()(tiny.images())
-    assert torch.equal(scores, boxes[..., 0])
-    with pytest.raises(UserError, match='Selecting selects regions'):
-        before_nms(Selecting())
+        export_fixed(graph, images, 'ExecuTorch')
+    expected = graph.candidates(graph.normalize(images), tiny.SIZE)
+    found = export_fixed(before_nms(graph), images, 'a test').module()(images)
+    torch.testing.assert_close(found, expected)
+    with pytest.raises(UserError, match='MaskRCNNGraph selects regions'):
+        before_nms(make_graph(models.tiny(models.MASK_RCNN)))
     backbone = tiny.graph()
     assert before_nms(backbone) is backbone

@@ -52,7 +52,7 @@ def test_label_maps_of_a_segmentor_agree(name, tmp_path):
 
 
 def test_three_files_with_named_blobs_are_written(tmp_path):
-    graph = tiny.graph({**tiny.SWIFTFORMER, 'out_indices': (0,)})
+    graph = tiny.graph(tiny.FIRST_STAGE)
     out = tmp_path / 'model.ncnn.param'
     sizes = {}
     for half in (False, True):

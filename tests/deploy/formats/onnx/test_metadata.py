@@ -3,7 +3,6 @@
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -13,13 +12,13 @@ from mmcv.transforms import TRANSFORMS as OF_MMCV
 from mmengine.config import Config
 from mmengine.dataset import Compose
 from mmengine.registry import TRANSFORMS, DefaultScope
-from numpy.typing import NDArray
 from PIL import Image
 
 from mmeffvit.deploy.graphs.metadata import STAGES, resize_of
 from mmeffvit.deploy.runtime.metadata import Metadata
 from mmeffvit.deploy.runtime.resizing import prepare, resize
 from mmeffvit.errors import UserError
+from tests.configs.models import load
 
 HOSTS = ('mmdet', 'mmseg', 'mmpretrain')
 LOAD = dict(type='LoadImageFromFile')
@@ -47,20 +46,33 @@ def config_of(scope: str, steps: list[dict[str, Any]]) -> Config:
     return Config(dict(default_scope=scope, test_dataloader=dict(dataset=dataset)))
 
 
-def run_steps(scope: str, steps: list[dict[str, Any]], **given: Any) -> NDArray:
+def run_steps(scope: str, steps: list[dict[str, Any]], **given: Any) -> dict[str, Any]:
     with DefaultScope.overwrite_default_scope(scope):
-        return Compose([TRANSFORMS.build(step) for step in steps])(given)['img']
+        return Compose([TRANSFORMS.build(step) for step in steps])(given)
 
 
-@pytest.mark.parametrize('shape', [(37, 50), (66, 45)])
-@pytest.mark.parametrize('name', PIPELINES)
-def test_paddings_and_crops_are_those_of_the_transforms(name, shape):
-    scope, steps = PIPELINES[name]
+def steps_of(config_name: str) -> tuple[str, list[dict[str, Any]]]:
+    """The scope and the test pipeline of a config of ours, between reading and packing."""
+    config = load(config_name)
+    steps = config.test_dataloader.dataset.pipeline
+    return config.default_scope, [s for s in steps if not s['type'].startswith(('Load', 'Pack'))]
+
+
+@pytest.mark.parametrize('shape', [(37, 50), (500, 333)])
+@pytest.mark.parametrize(
+    'name',
+    [*PIPELINES, 'retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs',
+     'pspnet_mobilevitv2_050_ade20k', 'segformer_swiftformer_xs_ade20k'],
+)  # fmt: skip
+def test_images_are_resized_padded_and_cropped_as_by_the_transforms(name, shape):
+    scope, steps = PIPELINES.get(name) or steps_of(name)
     image = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
     expected = run_steps(scope, steps, img=image.copy(), img_shape=shape, ori_shape=shape)
-    found = resize(image, resize_of(config_of(scope, steps))).image
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+    found = resize(image, resize_of(config_of(scope, steps)))
+    assert found.image.dtype == expected['img'].dtype
+    np.testing.assert_array_equal(found.image, expected['img'])
+    if not {'Pad', 'CenterCrop'} & {step['type'] for step in steps}:
+        assert found.content == expected['img_shape'][:2]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +84,7 @@ def test_image_files_are_decoded_and_rotated_as_the_loader_does(load, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.fromarray(pixels).save(path, exif=exif)
-    expected = run_steps('mmpretrain', [load], img_path=str(path))
+    expected = run_steps('mmpretrain', [load], img_path=str(path))['img']
     found = prepare(path, Metadata(resize=resize_of(config_of('mmpretrain', [load]))))
     np.testing.assert_array_equal(found[0], expected[..., ::-1].transpose(2, 0, 1))
     assert found.shape[2:] == ((60, 40) if load is LOAD else (40, 60))
@@ -84,7 +96,7 @@ def test_images_of_every_kind_of_color_are_decoded_as_pillow_does_for_mmcv(mode,
     pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 4), dtype=np.uint8)
     Image.fromarray(pixels).convert(mode).save(path)
     load = dict(LOAD, imdecode_backend='pillow', color_type='color_ignore_orientation')
-    expected = run_steps('mmpretrain', [load], img_path=str(path))
+    expected = run_steps('mmpretrain', [load], img_path=str(path))['img']
     found = prepare(path, Metadata(resize=resize_of(config_of('mmpretrain', [load]))))
     np.testing.assert_array_equal(found[0], expected[..., ::-1].transpose(2, 0, 1))
 
@@ -179,15 +191,14 @@ def test_every_registered_transform_is_known_or_rejected(host):
 
 
 def test_metadata_without_a_transform_of_the_pipeline_are_found_at_the_export(
-    tmp_path: Path, monkeypatch
+    picture, tmp_path, monkeypatch
 ):
     from mmeffvit.deploy.export import ToolOptions, export_model
     from mmeffvit.deploy.graphs import metadata
     from mmeffvit.inference.predictor import Predictor
     from tests.deploy import models
 
-    cv2.imwrite(str(tmp_path / 'noise.png'), np.zeros((72, 96, 3), np.uint8))
-    options = ToolOptions((64, 96), 1, image=tmp_path / 'noise.png', backbone_only=True)
+    options = ToolOptions((64, 96), 1, image=picture, backbone_only=True)
     files = models.save_run('retinanet_swiftformer_l1', tmp_path)
     predictor = Predictor(*files, device='cpu')
     settings = metadata.resize_of(predictor.config)

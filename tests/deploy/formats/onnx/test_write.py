@@ -42,21 +42,15 @@ FAMILIES = {
 }
 
 
+# of four levels, for boxes and masks or in two attentions
+SAMPLERS = {models.MASK_RCNN: 'RoiAlign', models.DETR: 'GridSample'}
+
+
 class Normed(Graph):
     task, output_names = 'features', ('normed',)
 
     def results(self, x: torch.Tensor, size: tuple[int, int]) -> tuple[torch.Tensor, ...]:
         return (self.network(x.repeat(1, 2, 1, 1)),)
-
-
-def sample_of(config_name: str) -> object:
-    if models.load(config_name).default_scope == 'mmdet':
-        from mmdet.structures import DetDataSample
-
-        return DetDataSample()
-    from mmseg.structures import SegDataSample
-
-    return SegDataSample()
 
 
 def assert_agrees(errors: list[Measure]) -> None:
@@ -67,9 +61,9 @@ def assert_agrees(errors: list[Measure]) -> None:
 @pytest.mark.parametrize(
     'config_name',
     sampled(
-        sorted(set(models.OPTIONS) - {DETECTOR, SEGMENTOR}),
+        sorted({*models.OPTIONS, *models.SPARSE} - {DETECTOR, SEGMENTOR}),
         ('rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', 'gflite_swiftformer_xs',
-         'deeplabv3_mobilevitv2_050_ade20k'),
+         'deeplabv3_mobilevitv2_050_ade20k', *models.SPARSE),
     ),
 )  # fmt: skip
 def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name):
@@ -81,14 +75,23 @@ def test_a_file_with_a_fixed_size_gives_the_results_of_the_original(config_name)
         assert len(np.unique(found['label_map'])) > 1
     else:
         assert (found['scores'][:, :5] > found['scores'][:, 5:10]).all()  # something is found
-        assert len(np.unique(found['labels'])) > 2
-    assert_agrees(models.errors_on(path, model, [images], sample_of(config_name)))
+        assert len(set(found['labels'].flat) - {-1}) > 2
+        assert found['boxes'].std(axis=1).min() > 1  # in pixels
+    if 'masks' in found:
+        assert found['masks'][found['labels'] >= 0].std() > 0.05
+    assert_agrees(models.errors_on(path, model, [images]))
+    nodes = list(all_nodes(onnx.load(path)))
+    assert {node.domain for node in nodes} == {''}
+    sampler = SAMPLERS.get(config_name)
+    assert sampler is None or sum(node.op_type == sampler for node in nodes) == 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     'config_name',
-    [DETECTOR, SEGMENTOR, pytest.param('ssdlite_mobilevitv2_050', marks=pytest.mark.variant)],
+    sampled(
+        [DETECTOR, SEGMENTOR, 'ssdlite_mobilevitv2_050', *models.SPARSE], [DETECTOR, SEGMENTOR]
+    ),
 )
 def test_a_file_for_any_size_gives_the_results_of_the_original(config_name):
     model = models.tiny(config_name)
@@ -98,7 +101,7 @@ def test_a_file_for_any_size_gives_the_results_of_the_original(config_name):
         models.smooth_image((33, 64)),
     ]
     path = models.file_for_any_size(config_name)
-    assert_agrees(models.errors_on(path, model, batches, sample_of(config_name)))
+    assert_agrees(models.errors_on(path, model, batches))
 
 
 def test_a_file_has_standard_operators_and_describes_itself():
