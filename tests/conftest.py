@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import random
+import re
 import runpy
 import signal
 import subprocess
@@ -197,8 +198,8 @@ def message_of(done: subprocess.CompletedProcess[str]) -> str:
     """The one message of a command that was rejected, without its beginning."""
     assert done.returncode == 2, done.stdout
     assert 'Traceback' not in done.stdout, done.stdout
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith('error: ')]
-    return line.removeprefix('error: ')
+    (message,) = re.findall(r'^(?:mmeffvit .*: )?error: (.*)', done.stdout, re.MULTILINE)
+    return message
 
 
 def run_here(script: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

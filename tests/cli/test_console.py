@@ -188,6 +188,8 @@ def test_a_terminal_has_a_live_line_that_is_gone_at_the_end(tmp_path):
 
 def test_the_summary_names_what_papers_report_else_all():
     assert summary({'coco/bbox_mAP': 0.412, 'coco/bbox_mAP_50': 0.6}, 'm') == 'm: box AP 41.2 %'
+    undefined = {'coco/segm_mAP': -1.0, 'mIoU': 35.216}
+    assert summary(undefined, 'm') == 'm: mIoU 35.22 %'
     assert summary({'pascal/mAP': 0.5}, 'm') == 'm: pascal/mAP 0.5'
     assert summary({}, 'm') == 'm: no metrics: nothing was detected'
 

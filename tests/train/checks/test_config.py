@@ -145,10 +145,6 @@ def test_a_fault_is_named_with_its_fix(name):
     the_fault(make(), *words)
 
 
-def test_the_suggested_fix_of_a_stride_fault_works():
-    assert found(retinanet(dict(FINER, coarser=True)), Kind.FAULT) == []
-
-
 def test_wrong_channels_of_a_neck_of_ours_are_reported():
     faults = found(retinanet(dict(FINER, in_channels=[16, 24, 64])), Kind.FAULT)
     named = 'neck (TransposedFPN) has in_channels=[16, 24, 64]'
@@ -326,13 +322,12 @@ FAST = ['train_cfg.max_epochs=1', 'train_dataloader.batch_size=4', 'model.backbo
 WRONG = 'model.roi_head.mask_roi_extractor.featmap_strides=[8,16,32,64]'
 
 
-def test_the_command_exits_with_0_without_faults_1_with_faults_and_2_for_a_missing_config():
+def test_the_command_exits_with_0_without_faults_and_1_with_faults():
     assert run_command_here('check', SHAPES, '--no-data').returncode == 0
     run = run_command_here('check', SHAPES, '--no-data', '--cfg-options', WRONG)
     assert run.returncode == 1
     assert 'error: roi_head.mask_roi_extractor' in run.stdout
     assert run.stdout.strip().splitlines()[-1].startswith(f'{SHAPES}: 1 error, checked in')
-    assert run_command_here('check', 'no.py').returncode == 2
 
 
 def test_training_stops_at_a_fault_unless_the_check_is_disabled(shapes, tmp_path, monkeypatch):

@@ -10,7 +10,6 @@ from torchvision.ops import generalized_box_iou
 
 from mmeffvit.errors import UserError
 from mmeffvit.train.distillation import (
-    Adapter,
     ChannelWise,
     CrossHead,
     FeatureImitation,
@@ -108,14 +107,6 @@ def test_a_teacher_of_another_stride_is_resized_and_equal_maps_cost_nothing(loss
     resized = torch.nn.functional.interpolate(teacher, (8, 6), mode='bilinear')
     assert float(loss(student, teacher)) == pytest.approx(float(loss(student, resized)))
     assert float(loss(student, student)) == pytest.approx(0, abs=1e-6)
-
-
-def test_an_adapter_gives_the_channels_of_the_teacher_and_is_trained():
-    adapter = Adapter(3, 7)
-    maps = adapter(torch.randn(2, 3, 4, 4))
-    assert maps.shape == (2, 7, 4, 4)
-    ChannelWise(normalize=True)(maps, torch.randn(2, 7, 2, 2)).backward()
-    assert adapter.weight.grad.abs().sum() > 0
 
 
 def test_classes_without_a_common_name_are_a_user_error():

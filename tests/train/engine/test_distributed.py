@@ -1,6 +1,5 @@
 """Two processes on one machine train as one does at the same total batch: a segmentor of mmseg."""
 
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,16 +115,3 @@ def test_an_error_in_one_process_ends_all(config, tmp_path):
     )  # fmt: skip
     assert run.returncode, run.stdout
     assert 'RuntimeError: fails in one process' in run.stdout
-
-
-@pytest.mark.slow
-def test_a_segmentor_is_evaluated_and_drawn(config, one_process, tmp_path):
-    with hook_writes_to(tmp_path):
-        run = run_command_here(
-            'test', config, one_process / 'iter_6.pth', '--work-dir', tmp_path,
-            '--out', tmp_path / 'found.pkl', '--show-dir', tmp_path / 'pictures',
-        )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert 'mIoU' in run.stdout
-    assert len(list((tmp_path / 'pictures').rglob('*.png'))) == 2
-    assert len(pickle.loads((tmp_path / 'found.pkl').read_bytes())) == 2

@@ -1,6 +1,5 @@
 """Mistakes in configs and data end in one line, whatever library meets them."""
 
-import re
 import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -8,8 +7,8 @@ from subprocess import CompletedProcess
 import pytest
 
 from mmeffvit.data.shapes import ShapesSpec, generate
-from tests.conftest import ROOT, run_command_here
-from tests.hostile.cases_data import BAD_COCO, PICTURE
+from tests.conftest import ROOT, message_of, run_command_here
+from tests.hostile.cases_data import PICTURE
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
 SHORT = ('train_cfg.max_epochs=1', 'train_cfg.val_interval=1', 'train_dataloader.batch_size=4')
@@ -22,11 +21,6 @@ def few(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture
-def copy(few, tmp_path) -> Path:
-    return Path(shutil.copytree(few, tmp_path / 'shapes'))
-
-
 def train(
     data: Path, work_dir: Path, *options: str, config: Path = SHAPES
 ) -> CompletedProcess[str]:
@@ -34,16 +28,6 @@ def train(
         'train', config, '--work-dir', work_dir, '--cfg-options', f'data_root={data}/', *SHORT,
         *options,
     )  # fmt: skip
-
-
-def assert_one_line(done: CompletedProcess[str], *parts: str) -> None:
-    assert done.returncode == 2, done.stdout
-    assert 'Traceback' not in done.stdout, done.stdout
-    (line,) = [
-        line for line in done.stdout.splitlines() if re.match(r'(mmeffvit train: )?error: ', line)
-    ]
-    for part in parts:
-        assert part in line, line
 
 
 # values, and the words of the refusal
@@ -92,7 +76,7 @@ IN_DATA: dict[str, str] = {
 
 @pytest.mark.parametrize('options', OPTIONS)
 def test_a_value_that_cannot_work_is_named(options, few, tmp_path):
-    assert_one_line(train(few, tmp_path, *options.split(), '--no-check'), OPTIONS[options])
+    assert OPTIONS[options] in message_of(train(few, tmp_path, *options.split(), '--no-check'))
     if options.startswith('model.'):
         checked = run_command_here('check', SHAPES, '--no-data', '--cfg-options', options)
         assert OPTIONS[options] in checked.stdout
@@ -109,21 +93,12 @@ def test_the_check_of_data_names_a_value_that_cannot_work(option, few):
     assert 'Traceback' not in done.stdout
 
 
-DATA = ('cut', 'validation polygon of 1e9', 'image is a pipe', 'image is giant')
-
-
-@pytest.mark.parametrize('name', DATA)
-def test_data_that_cannot_be_used_are_named(name, copy, tmp_path):
-    damage, word = BAD_COCO[name]
-    damage(tmp_path)
-    assert_one_line(train(copy, tmp_path / 'run', '--no-check'), word)
-
-
 @pytest.mark.slow
-def test_an_image_that_a_data_loading_process_cannot_read_is_named(copy, tmp_path):
+def test_an_image_that_a_data_loading_process_cannot_read_is_named(few, tmp_path):
+    copy = Path(shutil.copytree(few, tmp_path / 'shapes'))
     (tmp_path / PICTURE).write_bytes(b'')
     done = train(copy, tmp_path / 'run', 'train_dataloader.num_workers=1', '--no-check')
-    assert_one_line(done, PICTURE, 'cannot be read')
+    assert f'{PICTURE} or its annotation cannot be read' in message_of(done)
 
 
 KILLED = """
@@ -162,4 +137,6 @@ def test_a_data_loading_process_that_is_killed_ends_the_run_in_one_line(few, tmp
     (tmp_path / 'killed_in_a_worker.py').write_text(KILLED)
     (tmp_path / 'config.py').write_text(LOADS.format(shapes=str(SHAPES)))
     done = train(few, tmp_path / 'work', '--no-check', config=tmp_path / 'config.py')
-    assert_one_line(done, 'a data loading process has ended', 'num_workers')
+    message = message_of(done)
+    assert 'a data loading process has ended' in message
+    assert 'num_workers' in message
