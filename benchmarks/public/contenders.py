@@ -309,7 +309,7 @@ def make_environment(folder: Path) -> None:
 
 APACHE, AGPL = 'Apache-2.0', 'AGPL-3.0'
 CONTENDERS: tuple[Contender, ...] = (
-    Ours('ours', 'detection', APACHE, '', 0.82),
+    Ours('ours', 'detection', APACHE, '', 0.75),
     Ours('ours-gflite', 'detection', APACHE, 'gflite_shvit_s1', 0.4),
     Ultralytics('yolo11n', 'detection', AGPL, 'yolo11n.yaml', 0.48),
     Ultralytics('yolo26n', 'detection', AGPL, 'yolo26n.yaml', 0.43),

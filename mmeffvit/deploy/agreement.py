@@ -15,8 +15,8 @@ Outputs = dict[str, NDArray]  # by name
 OBJECTS = ('boxes', 'scores', 'labels')
 MASK = 0.5  # minimum probability of a mask's pixels
 MATCHED, OVERLAP, NOISE = 'matched objects', 'mean IoU of the boxes', 'signal-to-noise ratio, dB'
-LABELS = 'mean IoU of the label maps'
-MINIMA = {MATCHED: 0.9, 'mean IoU of the masks': 0.8, 'pixel agreement': 0.95, NOISE: 15.0}
+EQUAL, LABELS = 'pixel agreement', 'mean IoU of the label maps'
+MINIMA = {MATCHED: 0.9, 'mean IoU of the masks': 0.8, EQUAL: 0.95, NOISE: 15.0}
 
 
 class DisagreementError(UserError):
@@ -63,9 +63,14 @@ class Measure:
         return (self.maximum - self.value) / max(self.maximum, 1e-12)
 
     def __str__(self) -> str:
+        shown = percent if self.kind in (MATCHED, EQUAL) else '{:.3g}'.format
         is_lower = math.isfinite(self.minimum)
-        bound = f'minimum {self.minimum:.3g}' if is_lower else f'limit {self.maximum:.3g}'
-        return f'{self.name} {self.value:.3g}' + (f' ({bound})' if self.is_limited else '')
+        bound = f'minimum {shown(self.minimum)}' if is_lower else f'limit {shown(self.maximum)}'
+        return f'{self.name} {shown(self.value)}' + (f' ({bound})' if self.is_limited else '')
+
+
+def percent(fraction: float) -> str:
+    return f'{100 * fraction:.3g} %'
 
 
 def worst(measures: Sequence[Measure], by: str = 'kind') -> list[Measure]:
@@ -119,7 +124,7 @@ def label_agreement(
     same = counts.diagonal()
     union = counts.sum(0) + counts.sum(1) - same
     return [
-        Measure('pixel agreement', float(same.sum() / counts.sum()), minimum),
+        Measure(EQUAL, float(same.sum() / counts.sum()), minimum),
         Measure(LABELS, float((same[union > 0] / union[union > 0]).mean())),
     ]
 
@@ -213,7 +218,7 @@ def _value_agreement(
             yield Measure('lowest cosine similarity', min(cosines), output=name)
             yield Measure(NOISE, signal_to_noise(one, other), minima[NOISE], output=name)
         else:
-            yield from label_agreement(one, other, minima['pixel agreement'])
+            yield from label_agreement(one, other, minima[EQUAL])
 
 
 def fidelity(measures: Sequence[Measure]) -> float:

@@ -25,7 +25,7 @@ CPU_SIZE = 128  # pixels; a CPU sees fewer larger images, and half as many with 
 EPOCHS = (10, 300)  # minimum and maximum
 AUTO_BATCH = 'auto'
 MAX_BATCH = {'cpu': 8, 'accelerator': 64}  # of a process, that --batch auto tries
-VALIDATIONS = 20
+VALIDATIONS = 5, 20  # of a run, and if possible a quarter of the images that are trained on
 MIN_SHRINKAGE = 2  # of images, from which JPEGs are decoded at a fraction of their size
 # from random weights; docs/data.md has what was tried
 SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
@@ -141,9 +141,14 @@ class Recipe:
 
 
 def make_recipe(
-    base: Base, pictures: Sequence[Picture], overrides: Overrides, *, from_scratch: bool = False
+    base: Base,
+    pictures: Sequence[Picture],
+    overrides: Overrides,
+    *,
+    from_scratch: bool = False,
+    num_val: int = 0,
 ) -> Recipe:
-    """The numbers for a model and its training images."""
+    """The numbers for a model and its training images; ``num_val`` are validated."""
     count = len(pictures)
     longer = median(max(picture.size) for picture in pictures)
     usual = min(base.image_size, DIVISOR * math.ceil(longer / DIVISOR))
@@ -169,7 +174,7 @@ def make_recipe(
         epochs = min(max(epochs, math.ceil(SCRATCH_STEPS / iterations)), EPOCHS[1])
     if overrides.steps:
         epochs = math.ceil(overrides.steps / iterations)
-    val_every = max(1, round(epochs / VALIDATIONS))
+    val_every = fit_validations(epochs, 4 * num_val / count)
     patience = math.ceil(PATIENCE * epochs) if overrides.patience is None else overrides.patience
     total = epochs * iterations
     return Recipe(
@@ -228,6 +233,12 @@ def fit_epochs(base: Base, size: int, count: int) -> int:
         stages = 2 if 'roi_head' in base.config.model else 1
         seen = seen / stages * min(1.0, CPU_SIZE / size)
     return min(max(math.ceil(seen / count), EPOCHS[0]), EPOCHS[1])
+
+
+def fit_validations(epochs: int, cheap: float) -> int:
+    """Epochs between validations, which cost little if they are at least ``cheap`` epochs apart."""
+    fewest, most = VALIDATIONS
+    return max(1, round(epochs / most), min(math.ceil(cheap), epochs // fewest))
 
 
 def fit_warm_up(total: int) -> int:

@@ -130,7 +130,13 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     pictures = data.splits['train']
 
     def write(overrides: Overrides) -> Recipe:
-        recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
+        recipe = make_recipe(
+            base,
+            pictures,
+            overrides,
+            from_scratch=start.is_scratch,
+            num_val=splits['val'].count,
+        )
         write_config(config, base, data, splits, recipe, overrides, start, options.teaching)
         return recipe
 

@@ -229,9 +229,9 @@ def test_objects_are_matched_by_label_and_overlap():
 def test_label_maps_agree_by_pixels_and_by_class():
     one, other = np.zeros((2, 1, 4, 4), np.int64)
     other[0, 0] = 1
-    measures = {
-        each.name: each.value for each in agreement([{'label_map': one}], [{'label_map': other}])
-    }
+    found = agreement([{'label_map': one}], [{'label_map': other}])
+    measures = {each.name: each.value for each in found}
+    assert str(found[0]) == 'pixel agreement 75 % (minimum 95 %)'
     assert measures['pixel agreement'] == 0.75
     assert measures['mean IoU of the label maps'] == pytest.approx((12 / 16 + 0) / 2)
 

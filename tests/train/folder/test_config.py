@@ -22,6 +22,7 @@ from mmeffvit.train.folder.recipe import (
     Overrides,
     class_weights,
     fit_rate,
+    fit_validations,
     make_recipe,
     why_one_process,
 )
@@ -370,3 +371,11 @@ def test_code_is_the_value_in_lines_that_are_not_too_long(value):
 
 def test_expressions_stay_expressions():
     assert to_code(dict(a=Code('len(x)'), b='len(x)')) == "dict(a=len(x), b='len(x)')"
+
+
+@pytest.mark.parametrize(
+    ('epochs', 'val', 'every'),
+    [(32, 87, 2), (11, 87, 2), (10, 205, 2), (1, 205, 1), (300, 20, 15), (5, 0, 1), (40, 205, 4)],
+)
+def test_validations_are_five_to_twenty_and_cost_little(epochs, val, every):
+    assert fit_validations(epochs, 4 * val / 205) == every
