@@ -14,8 +14,8 @@ import torch
 
 from tests.hostile.commands import (
     LOADERS,
+    READ_PICKLE,
     READERS,
-    Door,
     controls,
     good_checkpoint,
     in_each,
@@ -199,7 +199,7 @@ def path_cases(world: World) -> Iterator[Case]:
     others = [how for how in doors if how not in READERS]
     for how, door in doors.items():
         yield from controls(group, {how: door}, good_checkpoint(how), world, *MODEL)
-    yield from controls(group, PREDICTIONS, 'found.pkl', world)
+    yield from controls(group, {'read_pickle': READ_PICKLE}, 'found.pkl', world)
     yield Case(group, 'open_checkpoint', 'bad', open_checkpoint('none.pth'),
                says=("'none.pth' does not exist",), is_control=True)  # fmt: skip
     for number, (what, (name, prepare)) in enumerate(PATHS.items()):
@@ -210,18 +210,16 @@ def path_cases(world: World) -> Iterator[Case]:
                        says=(spelled(name) or "checkpoint ''",))  # fmt: skip
     for kind in ('pipe', 'loop of links', 'folder', 'no permission', 'missing'):
         name, prepare = PATHS[kind]
-        for how, suffix in (('open_checkpoint', '.safetensors'), ('read_pickle', '.pkl')):
+        for how, door, suffix in (('open_checkpoint', READERS['open_checkpoint'], '.safetensors'),
+                                  ('read_pickle', READ_PICKLE, '.pkl')):  # fmt: skip
             other = Path(name).with_suffix(suffix).name
 
             def rename(folder: Path, name=name, other=other) -> None:
                 if os.path.lexists(folder / name):
                     (folder / name).rename(folder / other)
 
-            yield Case(group, how, f'{kind}, {suffix}', {**READERS, **PREDICTIONS}[how].call(other),
+            yield Case(group, how, f'{kind}, {suffix}', door.call(other),
                        in_turn(prepare, rename), says=(other,))  # fmt: skip
-
-
-PREDICTIONS = {'read_pickle': Door(read_predictions, says=('is loaded',))}
 
 
 def random_cases(world: World, seed: int, more: int) -> Iterator[Case]:

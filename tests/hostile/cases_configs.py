@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.config.test_load import FILES
+from tests.hostile.cases_outputs import OUTPUTS, with_output
+from tests.hostile.cases_outputs import READY as OF_OUTPUTS
 from tests.hostile.commands import Door, command, controls, in_turn, needs, put, train
 from tests.hostile.damage import damaged
 from tests.hostile.judge import Case
@@ -59,7 +61,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
             yield Case('configs: files', how, what, door.call(name), in_turn(ready, make),
                        expect='work' if is_read else 'reject', codes=(1, 2),
                        says=door.says if is_read else (word,))  # fmt: skip
-    yield from argument_cases(needs(world, 'detector.py', 'shapes', 'run', 'mobile', 'ade'))
+    yield from argument_cases(needs(world, *OF_OUTPUTS, 'video.avi'))
     text = (world / 'detector.py').read_bytes()
     good = DOORS['complexity']
     yield from controls('configs: random', {'complexity': good}, 'detector.py', world, *READY)
@@ -81,35 +83,22 @@ def words(content: bytes) -> set[str]:
 def argument_cases(ready: Callable[[Path], Any]) -> Iterator[Case]:
     """A call of every command is good without the argument that is attacked."""
     group = 'configs: arguments'
-    good = {
-        'train': ((*TRAIN_SEED, 5), 'w/epoch_2.pth'),
-        'complexity': ((*COMPLEXITY, '--json', 'o.json'), 'o.json'),
-        'analyze attention': (ATTENTION, 'o/000000.npz'),
-        'browse': ((*BROWSE, '--num-images', 1), 'o'),
-        'check': (('check', 'detector.py', '--num-images', 1), ''),
-        'predict': ((*PREDICT, '--out-dir', 'o'), 'o/000000.png'),
-        'export': ((*EXPORT, 'o.onnx'), 'o.onnx'),
-        'analyze curves': (('analyze', 'curves', 'run', '--out', 'o.png'), 'o.png'),
-        'prune': (('prune', *MOBILE, '--method', 'random', '--out', 'o.pth'), 'o.pth'),
-        'analyze heads': (
-            ('analyze', 'heads', *MOBILE, '--no-ablation', '--out-dir', 'o'),
-            'o/heads.json',
-        ),
-        'suite': (SUITE, 'w/suite.json'),
-    }
-    for how, (arguments, made) in good.items():
-        yield Case(group, how, 'good', command(*arguments), ready, 'work',
-                   ('nothing is broken',) if how == 'check' else (),
-                   () if how == 'check' else (made,), is_control=True)  # fmt: skip
+    for how in COMMANDS:
+        arguments, made = OUTPUTS[how]
+        yield Case(group, how, 'good', with_output(arguments, 'out'), ready, 'work',
+                   makes=tuple(f'out/{name}' for name in made), is_control=True)  # fmt: skip
+    yield Case(group, 'check', 'good', command('check', 'detector.py', '--num-images', 1), ready,
+               'work', ('nothing is broken',), is_control=True)  # fmt: skip
     yield Case(group, 'train', 'bad', command(*TRAIN, '--x'), ready,
                says=('unrecognized arguments: --x',), is_control=True, by_parser=True)  # fmt: skip
     for what, (word, *arguments) in ARGUMENTS.items():
-        door = ' '.join(arguments[: 2 if arguments[0] == 'analyze' else 1])
+        door = arguments[arguments[0] == 'analyze']
         yield Case(group, door, what, command(*arguments), ready, says=(word,))
 
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
-MOBILE = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
+COMMANDS = ('train', 'complexity', 'attention', 'browse', 'predict', 'export', 'curves', 'heads',
+            'suite')  # fmt: skip
 TRAIN = ('train', 'detector.py')
 TRAIN_SEED = (*TRAIN, '--no-check', '--work-dir', 'w', '--seed')
 COMPLEXITY, SUITE = ('complexity', 'SwiftFormer:xs'), ('suite', 'detector.py', '--work-dir', 'w')

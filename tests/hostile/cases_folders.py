@@ -21,49 +21,30 @@ def tool(name: str) -> Callable[[Path], Path]:
     return lambda root: layouts.write(root, layouts.READ[name][0])
 
 
-WRITERS: dict[str, Callable[[Path], Path]] = {
-    'yolo': write_yolo,
-    'coco': write_roboflow,
-    'voc': partial(write_voc, lists=False),
-    'masks': partial(write_maps, table='classes.txt'),
-    'labelme': tool('labelme'),
-    'cvat': tool('CVAT'),
-    'via': tool('VIA 2'),
-    'createml': tool('CreateML'),
-    'label-studio': tool('Label Studio'),
-    'supervisely': tool('Supervisely'),
-    'kitti': tool('KITTI'),
-    'csv': tool('CSV of TensorFlow'),
-    'darknet': tool('darknet'),
+# a writer, the annotations of an image, and the folder of images
+KINDS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
+    'yolo': (write_yolo, 'labels/train/train_0.txt', 'images'),
+    'coco': (write_roboflow, 'train/_annotations.coco.json', 'train'),
+    'voc': (partial(write_voc, lists=False), 'Annotations/0.xml', 'JPEGImages'),
+    'masks': (partial(write_maps, table='classes.txt'), 'masks/0.png', 'images'),
+    'labelme': (tool('labelme'), '0.json', '.'),
+    'cvat': (tool('CVAT'), 'annotations.xml', 'images'),
+    'via': (tool('VIA 2'), 'via_project.json', '.'),
+    'createml': (tool('CreateML'), 'train/_annotations.createml.json', 'train'),
+    'label-studio': (tool('Label Studio'), 'project-1.json', 'images'),
+    'supervisely': (tool('Supervisely'), 'ds1/ann/0.png.json', 'ds1/img'),
+    'kitti': (tool('KITTI'), 'training/label_2/0.txt', 'training/image_2'),
+    'csv': (tool('CSV of TensorFlow'), 'train_labels.csv', 'images'),
+    'darknet': (tool('darknet'), 'obj.data', 'obj_train_data'),
 }
-FIRST = {  # the annotations of an image
-    'yolo': 'labels/train/train_0.txt',
-    'coco': 'train/_annotations.coco.json',
-    'voc': 'Annotations/0.xml',
-    'masks': 'masks/0.png',
-    'labelme': '0.json',
-    'cvat': 'annotations.xml',
-    'via': 'via_project.json',
-    'createml': 'train/_annotations.createml.json',
-    'label-studio': 'project-1.json',
-    'supervisely': 'ds1/ann/0.png.json',
-    'kitti': 'training/label_2/0.txt',
-    'csv': 'train_labels.csv',
-    'darknet': 'obj.data',
-}
-IMAGES = {
-    'yolo': 'images', 'coco': 'train', 'voc': 'JPEGImages', 'masks': 'images', 'labelme': '.',
-    'cvat': 'images', 'via': '.', 'createml': 'train', 'label-studio': 'images',
-    'supervisely': 'ds1/img', 'kitti': 'training/image_2', 'csv': 'images',
-    'darknet': 'obj_train_data',
-}  # fmt: skip
+FIRST = {kind: first for kind, (_, first, _) in KINDS.items()}
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     job = command('convert-dataset', 'nowhere', 'out')
     yield Case('folders', 'convert-dataset, yolo', 'bad', job,
                says=("nowhere' does not exist",), is_control=True)  # fmt: skip
-    for kind, write in WRITERS.items():
+    for kind, (write, *_) in KINDS.items():
         yield converted(kind, 'good', write, expect='work', says=('train.json: ',),
                         makes=('out/train.json',), is_control=True)  # fmt: skip
         for name, (change, words) in BROKEN.items():
@@ -103,7 +84,7 @@ def damage(kind: str, chance: Any, root: Path) -> None:
 
 def link_around(kind: str, root: Path) -> None:
     for name in ('one', 'two', 'three'):
-        (root / IMAGES[kind] / name).symlink_to(root, target_is_directory=True)
+        (root / KINDS[kind][2] / name).symlink_to(root, target_is_directory=True)
 
 
 def pipe(kind: str, root: Path) -> None:

@@ -15,9 +15,10 @@ from tests.hostile.world import World
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
 PREDICT, TEST = ('predict', *BUILT, 'images'), ('test', *BUILT, '--work-dir')
-SEGMENT = ('predict', 'segmentor.py', 'run_of_segmentor/iter_1.pth')
-READY = ('detector.py', 'segmentor.py', 'shapes', 'ade', 'images', 'run', 'found.pkl', 'found.json',
-         'model.onnx', 'backbone.pth', 'run_of_segmentor/iter_1.pth', 'mobile')  # fmt: skip
+SEGMENTOR = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
+SEGMENT = ('predict', *SEGMENTOR)
+READY = ('detector.py', 'shapes', 'ade', 'images', 'run', 'found.pkl', 'found.json', 'model.onnx',
+         'backbone.pth', 'mobile')  # fmt: skip
 VAL = 'shapes/annotations/instances_val2017.json'
 
 
@@ -34,7 +35,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         yield from misplaced(partial(case, name), arguments, ready)
         yield from replaced(partial(case, name), name, written, ready)
     for what, (word, *arguments) in OVER.items():
-        door = 'predict label maps' if 'segmentor.py' in arguments else arguments[0]
+        door = 'predict label maps' if SEGMENTOR[0] in arguments else arguments[0]
         yield case(door, what, command(*arguments), ready, says=(word,))
     yield from run_cases(ready)
     yield from parts_of_a_model(needs(world, 'images'))
@@ -100,16 +101,15 @@ LINKS: dict[str, Callable[[Path, Path], Any]] = {
 READ = {'heads.json': '{}', 'suite.json': '{}', 'last_checkpoint': 'gone.pth'}
 READ |= dict.fromkeys(('p.py', 'p_distill.py'), 'kept_heads')
 ONNX, FASTEST = ('model.onnx', 'images'), ('--exclude', 'none', '--allow-slower')
-OF_ADE, HEADS = SEGMENT[1:], ('mobile/mmseg.py', 'mobile/epoch_1.pth')
 BACKBONE = ('--backbone-only', '--shape', 64, 64)
 # calls with OUT for the folder of their outputs, and these
 OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     'quantize': (('quantize', *ONNX, 'OUT/q.onnx', *FASTEST), ('q.onnx',)),
     'quantize to OpenVINO': (('quantize', *ONNX, 'OUT/q.xml', *FASTEST), ('q.xml', 'q.bin')),
-    'export': (('export', *OF_ADE, 'OUT/e.onnx', *BACKBONE), ('e.onnx',)),
-    'export to OpenVINO': (('export', *OF_ADE, 'OUT/e.xml', *BACKBONE), ('e.xml', 'e.bin')),
+    'export': (('export', *SEGMENTOR, 'OUT/e.onnx', *BACKBONE), ('e.onnx',)),
+    'export to OpenVINO': (('export', *SEGMENTOR, 'OUT/e.xml', *BACKBONE), ('e.xml', 'e.bin')),
     'export to ncnn': (
-        ('export', *OF_ADE, 'OUT/e.param', '--shape', 64, 64), ('e.param', 'e.bin', 'e.json')),
+        ('export', *SEGMENTOR, 'OUT/e.param', '--shape', 64, 64), ('e.param', 'e.bin', 'e.json')),
     'predict': (
         (*PREDICT, 'video.avi', '--out-dir', 'OUT/p', '--out', 'OUT/p.json'),
         ('p.json', 'p.images.json', 'p/a.jpg', 'p/b.jpg', 'p/video.mp4')),
@@ -120,9 +120,10 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
         (*TEST, 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s'),
         ('t.pkl', 's/000000.png', 's/000001.png', 'w/detector.py', 'w/console.log')),
     'test a segmentor': (
-        ('test', *OF_ADE, '--work-dir', 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s'),
+        ('test', *SEGMENTOR, '--work-dir', 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s',
+         '--cfg-options', 'data_root=ade/'),
         ('t.pkl', 's/vis_data/vis_image/test_ADE_val_00000001.jpg_0.png', 's/vis_data/config.py',
-         'w/segmentor.py')),
+         'w/mmseg.py')),
     'train': (
         ('train', 'detector.py', '--no-check', '--work-dir', 'OUT/w', '--cfg-options', *SMALL),
         ('w/.mmeffvit-lock', 'w/detector.py', 'w/console.log', 'w/last_checkpoint')),
@@ -137,10 +138,10 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
         ('analyze', 'errors', 'found.pkl', '--out-dir', 'OUT', '--ann', VAL),
         ('bbox/errors.json', 'bbox/errors.md', 'bbox/errors.png')),
     'heads': (
-        ('analyze', 'heads', *HEADS, '--layers', 'stages.3', '--out-dir', 'OUT'),
+        ('analyze', 'heads', *SEGMENTOR, '--layers', 'stages.3', '--out-dir', 'OUT'),
         ('heads.json', 'heads.csv')),
     'prune': (
-        ('prune', *HEADS, '--method', 'random', '--out', 'OUT/p.pth'),
+        ('prune', *SEGMENTOR, '--method', 'random', '--out', 'OUT/p.pth'),
         ('p.pth', 'p.py', 'p_distill.py')),
     'attention': (
         ('analyze', 'attention', 'SwiftFormer:xs', 'images/a.jpg', '--out-dir', 'OUT'),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from tests.hostile.commands import (
     LOADERS,
+    READ_PICKLE,
     READERS,
     Door,
     command,
@@ -18,7 +19,6 @@ from tests.hostile.commands import (
     needs,
     put,
     read_plain,
-    read_predictions,
 )  # fmt: skip
 from tests.hostile.judge import Case
 from tests.hostile.pickles import (
@@ -39,7 +39,7 @@ MODEL = ('detector.py', 'shapes', 'images')  # what commands that build a model 
 ANNOTATIONS = 'shapes/annotations/instances_val2017.json'
 DOORS = {how: door for how, door in LOADERS.items() if how != 'export'}  # it takes long
 PREDICTIONS = {
-    'read_pickle': Door(read_predictions, says=('is loaded',)),
+    'read_pickle': READ_PICKLE,
     'errors': Door(
         lambda name: command(
             'analyze', 'errors', name, '--out-dir', 'errors', '--ann', ANNOTATIONS

@@ -154,6 +154,7 @@ READERS = {
     'open_checkpoint': Door(open_checkpoint, says=('tensors',)),
     'mmengine': Door(read_as_mmengine, says=('is loaded',)),
 }
+READ_PICKLE = Door(read_predictions, says=('is loaded',))
 LOADERS = {
     **READERS,
     'convert': Door(lambda name: command('convert', name, '--dry-run'), says=('kept: 298',)),

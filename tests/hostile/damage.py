@@ -15,46 +15,19 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def flip(content: bytes, dice: random.Random) -> bytes:
-    changed = bytearray(content)
-    for _ in range(dice.choice((1, 1, 2, 8))):
-        changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
-    return bytes(changed)
-
-
-def cut(content: bytes, dice: random.Random) -> bytes:
-    return content[: dice.randrange(len(content))]
-
-
-def drop(content: bytes, dice: random.Random) -> bytes:
-    start = dice.randrange(len(content))
-    return content[:start] + content[start + dice.randint(1, max(1, len(content) // 10)) :]
-
-
-def repeat(content: bytes, dice: random.Random) -> bytes:
-    start, end = sorted(dice.randrange(len(content)) for _ in range(2))
-    return content[:end] + content[start : start + 10_000] + content[end:]
-
-
-def noise(content: bytes, dice: random.Random) -> bytes:
-    start = dice.randrange(len(content))
-    return content[:start] + dice.randbytes(dice.randint(1, 64)) + content[start + 8 :]
-
-
-def swap_start(content: bytes, dice: random.Random) -> bytes:
-    return dice.randbytes(dice.randint(1, 16)) + content[16:]
-
-
-DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
-    flip, cut, drop, repeat, noise, swap_start,
-)  # fmt: skip
-
-
 def damaged(content: bytes, dice: random.Random) -> bytes:
-    """``content`` with one kind of damage, other than it was."""
-    while (changed := dice.choice(DAMAGES)(content, dice)) == content:
-        pass
-    return changed
+    """``content`` with some flipped bits, or with noise, a copy or nothing in place of a part."""
+    changed, size = bytearray(content), len(content)
+    while changed == content:
+        if dice.random() < 0.2:
+            for _ in range(dice.choice((1, 1, 2, 8))):
+                changed[dice.randrange(size)] ^= 1 << dice.randrange(8)
+        else:
+            start, source = dice.choice((0, dice.randrange(size))), dice.randrange(size)
+            end = start + dice.choice((0, 8, 16, size // 10, size))
+            noise, copy = dice.randbytes(dice.randint(1, 64)), content[source : source + 10_000]
+            changed[start:end] = dice.choice((noise, copy, b''))
+    return bytes(changed)
 
 
 def damaged_near(content: bytes, place: int, width: int, dice: random.Random) -> bytes:

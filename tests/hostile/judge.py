@@ -329,19 +329,16 @@ def judged(
 
 
 def check(cases: Sequence[Case]) -> None:
-    twice = [title for title, n in Counter(case.title for case in cases).items() if n > 1]
     controls = [case for case in cases if case.is_control]
-    open_doors = {(case.group, case.door) for case in controls if case.expect == 'work'}
-    guarded = {case.group for case in controls if case.expect == 'reject'}
-    faults = [f'two cases are called {title}' for title in twice]
-    for group, door in dict.fromkeys((case.group, case.door) for case in cases):
-        if (group, door) not in open_doors:
-            faults.append(f'{group}: no control must be accepted by {door}')
-    for group in dict.fromkeys(case.group for case in cases):
-        if group not in guarded:
-            faults.append(f'{group}: no control must be refused')
-        if all(case.is_control for case in cases if case.group == group):
-            faults.append(f'{group}: it attacks nothing')
+    groups, doors = {c.group for c in cases}, {(c.group, c.door) for c in cases}
+    closed = doors - {(c.group, c.door) for c in controls if c.expect == 'work'}
+    unguarded = groups - {c.group for c in controls if c.expect == 'reject'}
+    counts = Counter(case.title for case in cases)
+    faults = [f'two cases are called {title}' for title, n in counts.items() if n > 1]
+    faults += [f'{group}: no control must be accepted by {door}' for group, door in sorted(closed)]
+    faults += [f'{group}: no control must be refused' for group in sorted(unguarded)]
+    peaceful = groups - {case.group for case in cases if not case.is_control}
+    faults += [f'{group}: it attacks nothing' for group in sorted(peaceful)]
     if faults:
         raise ValueError('\n'.join(faults))
 

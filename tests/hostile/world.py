@@ -9,11 +9,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from onnx.helper import make_node
 from PIL import Image
 
 from mmeffvit.data.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
 from tests.analysis.small import save_segmentor
 from tests.conftest import ROOT
+from tests.deploy.onnx_files import write_onnx
 
 SIDE = 64
 TRAIN = 'annotations/instances_train2017.json'
@@ -39,24 +41,6 @@ test_evaluator = val_evaluator
 randomness = dict(seed=0)
 """
 
-SEGMENTOR = """
-_base_ = [{base!r}]
-data_root = 'ade/'
-model = dict(
-    backbone=dict(
-        arch=dict(_delete_=True, channels=(16, 24, 32, 40), depths=(1, 1, 1, 1)),
-        init_cfg=None,
-    ),
-    neck=dict(in_channels=[16, 24, 32, 40], out_channels=16),
-    decode_head=dict(in_channels=[16] * 4, channels=16),
-)
-workers = dict(num_workers=0, persistent_workers=False)
-train_dataloader = dict(batch_size=2, **workers, dataset=dict(data_root=data_root))
-val_dataloader = dict(**workers, dataset=dict(data_root=data_root))
-test_dataloader = val_dataloader
-train_cfg = dict(max_iters=1, val_interval=2)
-"""
-
 
 def build(folder: Path) -> None:
     """Fill ``folder``; in a process of its own, as training starts threads."""
@@ -70,16 +54,11 @@ def build(folder: Path) -> None:
     for name in ('a', 'b'):
         random_picture(7).save(folder / 'images' / f'{name}.jpg')
     write_video(folder / 'video.avi')
-    bases = dict(
-        detector=(DETECTOR, ROOT / 'configs/maskrcnn_swiftformer_xs_shapes.py'),
-        segmentor=(SEGMENTOR, ROOT / 'configs/semfpn_swiftformer_l1_ade20k.py'),
-    )
-    for name, (text, base) in bases.items():
-        (folder / f'{name}.py').write_text(text.format(base=str(base)))
+    base = ROOT / 'configs/maskrcnn_swiftformer_xs_shapes.py'
+    (folder / 'detector.py').write_text(DETECTOR.format(base=str(base)))
     main(['train', 'detector.py', '--work-dir', 'run', '--no-check'])
     for number in (1, 2):
         spread_scores(folder / 'run' / f'epoch_{number}.pth')
-    main(['train', 'segmentor.py', '--work-dir', 'run_of_segmentor', '--no-check'])
     low = ['--cfg-options', 'model.test_cfg.rcnn.score_thr=0.0']
     main(
         ['test', 'detector.py', 'run/epoch_2.pth', '--work-dir', 'tested', '--out', 'found.pkl',
@@ -92,7 +71,7 @@ def build(folder: Path) -> None:
     (folder / 'mobile').mkdir()
     save_segmentor('mmeffvit.PVTv2MobiAtt', Path('ade'), folder / 'mobile')
     write_backbone(folder)
-    write_onnx(folder / 'model.onnx')
+    write_segmentor(folder / 'model.onnx')
 
 
 def spread_scores(path: Path) -> None:
@@ -109,8 +88,8 @@ def random_picture(seed: int) -> Image.Image:
     return Image.fromarray(cv2.resize(coarse, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC))
 
 
-def write_video(path: Path) -> None:
-    video = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'MJPG'), 10, (SIDE, SIDE))
+def write_video(path: Path, codec: str = 'MJPG') -> None:
+    video = cv2.VideoWriter(os.fsencode(path), cv2.VideoWriter_fourcc(*codec), 10, (SIDE, SIDE))
     for seed in range(6):
         video.write(np.asarray(random_picture(seed)))
     video.release()
@@ -131,23 +110,15 @@ def write_backbone(folder: Path) -> None:
               folder / 'backbone.safetensors')  # fmt: skip
 
 
-def write_onnx(path: Path) -> None:
+def write_segmentor(path: Path) -> None:
     """A segmentor of one convolution, described as the export describes one."""
-    from onnx import TensorProto, helper, numpy_helper, save
-
     weights = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
     nodes = [
-        helper.make_node('Conv', ['images', 'w'], ['scores'], name='conv', pads=[1, 1, 1, 1]),
-        helper.make_node('ArgMax', ['scores'], ['label_map'], name='argmax', axis=1, keepdims=0),
+        make_node('Conv', ['images', 'w'], ['scores'], name='conv', pads=[1, 1, 1, 1]),
+        make_node('ArgMax', ['scores'], ['label_map'], name='argmax', axis=1, keepdims=0),
     ]
-    images = helper.make_tensor_value_info('images', TensorProto.FLOAT, ['B', 3, 'H', 'W'])
-    label_map = helper.make_tensor_value_info('label_map', TensorProto.INT64, ['B', 'H', 'W'])
-    graph = helper.make_graph(
-        nodes, 'segmentor', [images], [label_map], [numpy_helper.from_array(weights, 'w')]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 20)], ir_version=10)
-    helper.set_model_props(model, METADATA)
-    save(model, path)
+    shape = ('B', 3, 'H', 'W')
+    write_onnx(path, nodes, {'label_map': 'int64'}, {'w': weights}, METADATA, shape)
 
 
 METADATA = {
