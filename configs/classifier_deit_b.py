@@ -2,7 +2,7 @@
 
 Table 1 prints 83.4 for it, which is the accuracy of the distilled DeiT-B (arXiv:2012.12877): two
 tokens, two classifiers and RegNetY-16GF as teacher. The plain one reaches 81.8. The printed 86.3 M
-and 17.56 G are those of the plain one, too (86.57 M and 17.56 G counted); this one has 87.34 M and
+and 17.56 G belong to the plain one, too (86.57 M and 17.56 G counted); this one has 87.34 M and
 17.66 G.
 """
 

@@ -3,7 +3,7 @@
 The recipe follows Mobile-Attention (ICML 2024), section 5.1: AdamW at 0.001 for batch size 2048,
 cosine. Teacher, augmentation and drop path are not given; they are EfficientFormerV2's, whose
 300-epoch accuracies table 1 compares with. EfficientFormerV2's own code for 300 epochs also has a
-weight decay of 0.025, adaptive gradient clipping at 0.01 and EMA weights, as in adamw_agc_300.py.
+weight decay of 0.025, adaptive gradient clipping at 0.01 and EMA weights: see adamw_agc_300.py.
 """
 
 _base_ = [

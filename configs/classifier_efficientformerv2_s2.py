@@ -1,6 +1,6 @@
 """EfficientFormerV2-S2 on ImageNet-1k, 450 epochs, with a teacher.
 
-The recipe is that of the authors' code: see classifier_efficientformerv2_s0.py.
+The recipe follows the authors' code: see classifier_efficientformerv2_s0.py.
 """
 
 _base_ = './classifier_efficientformerv2_s0.py'

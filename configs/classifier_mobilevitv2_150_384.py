@@ -1,6 +1,6 @@
 """MobileViTv2-1.5 fine-tuned on ImageNet-1k at 384 x 384, 10 epochs: table 7 of arXiv:2206.02680.
 
-The recipe is that of the authors' code: see classifier_mobilevitv2_100_384.py.
+The recipe follows the authors' code: see classifier_mobilevitv2_100_384.py.
 """
 
 _base_ = './classifier_mobilevitv2_100_384.py'

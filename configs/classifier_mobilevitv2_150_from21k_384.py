@@ -1,6 +1,6 @@
 """MobileViTv2-1.5 from ImageNet-21k-P fine-tuned on ImageNet-1k at 384 x 384, 10 epochs.
 
-The recipe is that of width 2.0, table 10: see classifier_mobilevitv2_200_from21k_384.py.
+It uses the recipe of width 2.0, table 10: see classifier_mobilevitv2_200_from21k_384.py.
 """
 
 _base_ = './classifier_mobilevitv2_200_from21k_384.py'

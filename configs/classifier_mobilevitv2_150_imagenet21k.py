@@ -1,6 +1,6 @@
 """MobileViTv2-1.5 pre-trained on ImageNet-21k-P, 80 epochs: table 8 of arXiv:2206.02680.
 
-The recipe is that of width 2.0: see classifier_mobilevitv2_200_imagenet21k.py.
+It uses the recipe of width 2.0: see classifier_mobilevitv2_200_imagenet21k.py.
 """
 
 _base_ = './classifier_mobilevitv2_200_imagenet21k.py'

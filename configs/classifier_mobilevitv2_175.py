@@ -1,6 +1,6 @@
 """MobileViTv2-1.75 on ImageNet-1k, 300 epochs at 256 x 256.
 
-The recipe is that of the authors' code: see classifier_mobilevitv2_200.py.
+The recipe follows the authors' code: see classifier_mobilevitv2_200.py.
 """
 
 _base_ = './classifier_mobilevitv2_200.py'

@@ -1,6 +1,6 @@
 """MobileViTv2-1.75 from ImageNet-21k-P fine-tuned on ImageNet-1k, 50 epochs at 256 x 256.
 
-The recipe is that of width 2.0, table 10: see classifier_mobilevitv2_200_from21k.py.
+It uses the recipe of width 2.0, table 10: see classifier_mobilevitv2_200_from21k.py.
 """
 
 _base_ = './classifier_mobilevitv2_200_from21k.py'

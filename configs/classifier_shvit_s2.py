@@ -1,6 +1,6 @@
 """SHViT-S2 on ImageNet-1k, 300 epochs.
 
-The recipe is that of the authors' code: see classifier_shvit_s1.py.
+The recipe follows the authors' code: see classifier_shvit_s1.py.
 """
 
 _base_ = './classifier_shvit_s1.py'

@@ -1,6 +1,6 @@
 """SHViT-S3 with attention to 1/8 of the channels, row 3 of table 6 of arXiv:2401.16456.
 
-The recipe is that of the authors' code: see classifier_shvit_s1.py.
+The recipe follows the authors' code: see classifier_shvit_s1.py.
 """
 
 _base_ = './classifier_shvit_s3.py'

@@ -1,7 +1,7 @@
 """SHViT-S4 on ImageNet-1k at 256 x 256, 300 epochs.
 
-Test images are resized to 256 / 224 of the crop, rounded down, as in the authors' code. The recipe
-is that of the authors' code: see classifier_shvit_s1.py.
+Test images are resized to 256 / 224 of the crop, rounded down. This and the recipe follow the
+authors' code: see classifier_shvit_s1.py.
 """
 
 _base_ = './classifier_shvit_s1.py'

@@ -1,6 +1,6 @@
 """SHViT-S4 fine-tuned on ImageNet-1k at 512 x 512, 30 epochs, from the weights at 256 x 256.
 
-The recipe is that of 384 x 384: see classifier_shvit_s4_384.py. The paper does not say where it
+It uses the recipe of 384 x 384: see classifier_shvit_s4_384.py. The paper does not say where it
 starts. From the weights at 384 x 384, in steps as LeViT's authors do, is another reading.
 """
 

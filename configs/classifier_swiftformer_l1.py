@@ -1,6 +1,6 @@
 """SwiftFormer-L1 on ImageNet-1k, 300 epochs, with a teacher and mixed images.
 
-The recipe is that of the authors' code: see classifier_swiftformer_s.py.
+The recipe follows the authors' code: see classifier_swiftformer_s.py.
 """
 
 _base_ = './classifier_swiftformer_s.py'

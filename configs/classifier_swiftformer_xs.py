@@ -1,7 +1,7 @@
 """SwiftFormer-XS on ImageNet-1k, 300 epochs, with a teacher.
 
 The authors' code jitters the colors of this variant in place of RandAugment. The rest of the recipe
-is that of S: see classifier_swiftformer_s.py.
+follows S: see classifier_swiftformer_s.py.
 """
 
 _base_ = './classifier_swiftformer_s.py'

@@ -1,6 +1,6 @@
 """DeepLabv3 with MobileViTv2-1.25, 120 epochs on ADE20K.
 
-The recipe is that of arXiv:2206.02680, table 11: see deeplabv3_mobilevitv2_050_ade20k.py.
+The recipe follows arXiv:2206.02680, table 11: see deeplabv3_mobilevitv2_050_ade20k.py.
 """
 
 _base_ = './deeplabv3_mobilevitv2_050_ade20k.py'

@@ -17,6 +17,6 @@ model = dict(
         decoder=[1, 2, 3],
         attended=64,
         attention='split',  # or 'projected'
-        ffn_channels=None,  # as in the other layers
+        ffn_channels=None,  # like the other layers
     ),
 )

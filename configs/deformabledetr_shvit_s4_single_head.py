@@ -1,8 +1,8 @@
 """Deformable DETR with SHViT-S4, single-head layers, 50 epochs on COCO.
 
-The levels have the strides of the recipe, 8 to 64: the first neck adds stride 8, like in SHViT's
-authors for RetinaNet, the second normalizes the inputs of the transformer. Batch norms of the
-backbone keep their statistics, as in its other recipes.
+The levels have the strides of the recipe, 8 to 64: the first neck adds stride 8, as SHViT's
+authors do for RetinaNet, the second normalizes the inputs of the transformer. Like its other
+recipes, this one keeps the statistics of the backbone's batch norms.
 """
 
 _base_ = [

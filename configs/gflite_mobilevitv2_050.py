@@ -1,6 +1,6 @@
 """GFLite with MobileViTv2-0.5, 200 epochs on COCO at 320 x 320.
 
-The recipe follows SSDLite. Images are RGB in [0, 1], as in the pretraining. Maps keep their size
+The recipe follows SSDLite. Images are RGB in [0, 1], matching pretraining. Maps keep their size
 at sides that are no multiple of 64, such as 416: the backbone resizes odd ones and restores them.
 """
 

@@ -1,6 +1,6 @@
 """Mask R-CNN with EfficientFormerV2-S2, 12 epochs on COCO.
 
-The recipe is that of the authors' code: see maskrcnn_efficientformerv2_s0.py.
+The recipe follows the authors' code: see maskrcnn_efficientformerv2_s0.py.
 """
 
 _base_ = './maskrcnn_efficientformerv2_s0.py'

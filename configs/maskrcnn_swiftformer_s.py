@@ -1,6 +1,6 @@
 """Mask R-CNN with SwiftFormer-S, 12 epochs on COCO.
 
-The recipe is that of arXiv:2303.15446, section 4.1: see maskrcnn_swiftformer_xs.py.
+The recipe follows arXiv:2303.15446, section 4.1: see maskrcnn_swiftformer_xs.py.
 """
 
 _base_ = './maskrcnn_swiftformer_xs.py'

@@ -1,6 +1,6 @@
 """PSPNet with MobileViTv2-1.0, 120 epochs on ADE20K.
 
-The recipe is that of arXiv:2206.02680, table 11: see pspnet_mobilevitv2_050_ade20k.py.
+The recipe follows arXiv:2206.02680, table 11: see pspnet_mobilevitv2_050_ade20k.py.
 """
 
 _base_ = './pspnet_mobilevitv2_050_ade20k.py'

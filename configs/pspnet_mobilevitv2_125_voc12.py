@@ -1,6 +1,6 @@
 """PSPNet with MobileViTv2-1.25, 50 epochs on VOC 2012 and COCO.
 
-The recipe is that of arXiv:2206.02680, table 11: see pspnet_mobilevitv2_050_voc12.py.
+The recipe follows arXiv:2206.02680, table 11: see pspnet_mobilevitv2_050_voc12.py.
 """
 
 _base_ = './pspnet_mobilevitv2_050_voc12.py'

@@ -1,8 +1,8 @@
 """RetinaNet with MobileViTv2-1.0, 12 epochs on COCO.
 
-Images are RGB in [0, 1], as in the pretraining, and padded to multiples of 64, so that no map is
+Images are RGB in [0, 1], matching pretraining, and padded to multiples of 64, so that no map is
 resized inside the backbone. The learning rate follows RetinaNet with SHViT, and batch norms are
-synchronized, as in the authors' detection code.
+synchronized, following the authors' detection code.
 """
 
 _base_ = [

@@ -1,6 +1,6 @@
 """RTMDet with MobileViTv2-0.5, 300 epochs on COCO at 640 x 640.
 
-Images are RGB in [0, 1], as in the pretraining, and padded to multiples of 64, so that no map is
+Images are RGB in [0, 1], matching pretraining, and padded to multiples of 64, so that no map is
 resized inside the backbone.
 """
 

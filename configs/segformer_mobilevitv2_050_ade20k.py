@@ -1,6 +1,6 @@
 """SegFormer's decoder with MobileViTv2-0.5, 160K iterations on ADE20K.
 
-Decoder and recipe are from arXiv:2105.15203. Images are RGB in [0, 1], as in the pretraining, and
+Decoder and recipe are from arXiv:2105.15203. Images are RGB in [0, 1], matching pretraining, and
 padded to multiples of 64, so that no map is resized inside the backbone.
 """
 

@@ -2,8 +2,8 @@
 
 Decoder and recipe are from arXiv:2105.15203. SHViT starts at stride 16, too coarse for outlines:
 the feature pyramid of its authors adds a level at stride 8, where all four are fused. Another one
-at stride 4 would add no finer features and more than double the MACs. As in the authors' detectors,
-batch norms of the backbone keep their statistics.
+at stride 4 would add no finer features and more than double the MACs. Like the authors' detectors,
+the model keeps the statistics of the backbone's batch norms.
 """
 
 _base_ = [

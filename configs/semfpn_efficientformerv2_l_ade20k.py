@@ -1,6 +1,6 @@
 """Semantic FPN with EfficientFormerV2-L, 40K iterations on ADE20K.
 
-The recipe is that of the authors' code: see semfpn_efficientformerv2_s0_ade20k.py.
+The recipe follows the authors' code: see semfpn_efficientformerv2_s0_ade20k.py.
 """
 
 _base_ = './semfpn_efficientformerv2_s0_ade20k.py'

@@ -1,8 +1,8 @@
 """Semantic FPN with MobileViTv2-1.0, 40K iterations on ADE20K.
 
-The schedule follows the other Semantic FPN configs. Images are RGB in [0, 1], as in the
+The schedule follows the other Semantic FPN configs. Images are RGB in [0, 1], matching
 pretraining, and padded to multiples of 64, so that no map is resized inside the backbone. Batch
-norms are synchronized, as in the segmentation code of MobileViTv2's authors.
+norms are synchronized, following the segmentation code of MobileViTv2's authors.
 """
 
 _base_ = [

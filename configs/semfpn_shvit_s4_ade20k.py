@@ -1,7 +1,7 @@
 """Semantic FPN with SHViT-S4, 40K iterations on ADE20K.
 
-The schedule follows the other Semantic FPN configs. As in the detectors of SHViT's authors,
-batch norms keep their statistics and the neck adds the levels at strides 4 and 8.
+The schedule follows the other Semantic FPN configs. Like the detectors of SHViT's authors,
+the model keeps the statistics of batch norms, and the neck adds the levels at strides 4 and 8.
 """
 
 _base_ = [

@@ -1,6 +1,6 @@
 """Semantic FPN with SwiftFormer-L3, 40K iterations on ADE20K.
 
-The recipe is that of arXiv:2303.15446, section 4.1: see semfpn_swiftformer_l1_ade20k.py.
+The recipe follows arXiv:2303.15446, section 4.1: see semfpn_swiftformer_l1_ade20k.py.
 """
 
 _base_ = './semfpn_swiftformer_l1_ade20k.py'

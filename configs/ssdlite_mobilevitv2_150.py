@@ -1,6 +1,6 @@
 """SSDLite with MobileViTv2-1.5, 200 epochs on COCO at 320 x 320.
 
-The recipe is that of the authors' code: see ssdlite_mobilevitv2_050.py.
+The recipe follows the authors' code: see ssdlite_mobilevitv2_050.py.
 """
 
 _base_ = './ssdlite_mobilevitv2_050.py'

@@ -53,8 +53,8 @@ def register_backbone(cls: type[nn.Module]) -> type[nn.Module]:
         cls: The class; its ``__name__`` is the name in configs.
 
     Raises:
-        KeyError: If another package has registered the plain name, in the root registry or in that
-            of mmdet or mmseg: a config would silently get one of the two.
+        KeyError: If another package has registered the plain name, in the root registry or in
+            mmdet's or mmseg's: a config would silently get one of the two.
     """
     name = cls.__name__
     own = MODELS.module_dict.get(name)

@@ -1,4 +1,4 @@
-"""Logging and checkpoints of iteration-based runs; the rest is as in runtime.py."""
+"""Logging and checkpoints of iteration-based runs; the rest is inherited from runtime.py."""
 
 _base_ = './runtime.py'
 

@@ -66,7 +66,7 @@ class BrowseOptions:
 def browse(config_path: str, options: BrowseOptions) -> list[Path]:
     """Draw the output of the data loader and the data preprocessor.
 
-    Images are cropped, padded, resized and mixed as in training; normalization is undone. Padding
+    Images are cropped, padded, resized and mixed for training; normalization is undone. Padding
     is zero after normalization, so it has the mean color.
 
     Args:
@@ -124,7 +124,7 @@ def loader_settings(config: Config, options: BrowseOptions) -> dict[str, Any]:
 
 
 def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
-    """Whether annotations are in pixels of the original image, as for testing."""
+    """Whether annotations are in pixels of the original image, which testing needs."""
     for dataset in datasets_in(settings['dataset']):
         names = [name_of(step) for step in dataset.get('pipeline', ())]
         resized = [i for i, name in enumerate(names) if 'Resize' in name]

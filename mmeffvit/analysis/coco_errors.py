@@ -57,7 +57,7 @@ class ErrorAnalysis:
             return np.nanmean(self.precision, axis=2)
 
     def areas(self, name: str | None = None) -> np.ndarray:
-        """Areas under :meth:`curves`: (7, 4). Those of C75 and C50 are COCO's AP75 and AP50."""
+        """Areas under :meth:`curves`: (7, 4). The areas of C75 and C50 are COCO's AP75 and AP50."""
         return self.curves(name).mean(axis=1)
 
     def __str__(self) -> str:
@@ -179,7 +179,7 @@ def load_detections(truth: COCO, found: list[Detection]) -> COCO:
 
 
 def count_objects(truth: COCO, bounds: list[list[float]]) -> np.ndarray:
-    """Objects by class and size, (K, 4); an area on a limit counts for both sizes as in COCO."""
+    """Objects by class and size, (K, 4); COCO counts an area on a limit for both sizes."""
     sizes: dict[int, list[float]] = defaultdict(list)
     for annotation in truth.anns.values():
         if not annotation['iscrowd']:

@@ -63,7 +63,7 @@ def read_detections(
             ``mmeffvit test --out``.
         truth: The annotations that the detections belong to.
         classes: Classes of the model, which a pickle lacks; None for all categories of the
-            annotation file. Labels follow the order of the file, as in mmdet.
+            annotation file. Labels follow the order of the file, like mmdet's.
 
     Raises:
         UserError: If the file is missing or invalid, or refers to images or categories that are not

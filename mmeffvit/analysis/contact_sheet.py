@@ -41,7 +41,7 @@ class Pair:
         image: (H, W, 3) uint8 BGR.
         true: Ground truth, in pixels of ``image``.
         found: Predictions.
-        captions: Those of both.
+        captions: Captions of both.
         errors: How wrong the predictions are, in [0, 1].
         crossed: Which objects are missed, and which predictions are false alarms.
     """

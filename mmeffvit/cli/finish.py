@@ -78,7 +78,7 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
 
     Args:
         config_path: The config, beside ``run/``.
-        options: Those of the run, of :func:`check_exports`.
+        options: Options of the run, from :func:`check_exports`.
         weights: URL of pretrained weights, suggested after training from scratch.
 
     Returns:

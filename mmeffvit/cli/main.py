@@ -56,7 +56,7 @@ NEEDED = ('torch', 'mmengine', 'onnx')  # by some commands, not for running expo
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command with its arguments, by default those of this process.
+    """Run a command with its arguments, by default the arguments of this process.
 
     Raises:
         SystemExit: With the exit code, unless it is 0.

@@ -50,7 +50,7 @@ OPENMMLAB: Answers = {
     'gpus': {'train': GPUS},
     'gpu_ids': {'train': GPUS},
     'gpu_id': {'train': GPUS, '': 'CUDA_VISIBLE_DEVICES=N before the command'},
-    'eval': {'test': 'the metrics are those of test_evaluator in the config'},
+    'eval': {'test': 'test_evaluator in the config sets the metrics'},
     'pred_score_thr': {'predict': '--score-thr SCORE'},
     'show_score_thr': {'test': '--cfg-options model.test_cfg.score_thr=SCORE'},
     'batch_size': {'train': '--batch N', 'predict': '--batch N'},

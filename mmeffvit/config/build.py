@@ -95,7 +95,7 @@ def silenced() -> Iterator[None]:
 def own_model_config(config: Config) -> ConfigDict:
     """A copy of the model's config without checkpoints, with its data preprocessor.
 
-    For a wrapper around a detector, as in semi-supervised training or tracking, the detector's.
+    For a wrapper around a detector (semi-supervised training, tracking), the detector's.
 
     Raises:
         UserError: If the config has no model.

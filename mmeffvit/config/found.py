@@ -169,7 +169,7 @@ def is_path_of_class(path: str, known: Classes) -> bool:
 
 
 def classes_of(scope: str) -> dict[str, Any]:
-    """The registered classes of a package by name; mmcv's are among those of mmengine."""
+    """The registered classes of a package by name; mmengine's include mmcv's."""
     if scope not in PACKAGES or scope == 'mmcv' or find_spec(scope) is None:
         return {}
     if scope == 'mmengine':
@@ -203,7 +203,7 @@ def imports_of(values: Mapping[Any, Any]) -> list[Any]:
 
 
 def dicts_in(value: Any, place: str = '', key: Any = '') -> Iterator[tuple[str, Any, dict]]:
-    """Every dict anywhere in a config: its dotted place, its own key, or that of its list."""
+    """Every dict anywhere in a config: its dotted place, and its own key or its list's."""
     if is_dict(value):
         yield place, key, value
         items = [(name, name, item) for name, item in value.items()]

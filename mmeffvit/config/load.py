@@ -69,10 +69,10 @@ def open_config(
     """Read a config as :func:`load_config` does, and import the package that it is written for.
 
     Args:
-        path: As for :func:`load_config`.
-        options: As for :func:`load_config`.
+        path: See :func:`load_config`.
+        options: See :func:`load_config`.
         scopes: Packages that it may be written for.
-        named: As for :func:`load_config`.
+        named: See :func:`load_config`.
 
     Raises:
         UserError: If it cannot be read, is for another package, or the package does not work here.

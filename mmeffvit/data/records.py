@@ -29,9 +29,9 @@ class Object:
         label: Its class, an index into the classes of the dataset.
         box: Left, top, width and height.
         where: File and line, or file and number, for messages.
-        mask: Polygons as lists of x and y, or a run-length encoding as in COCO; None without.
+        mask: Polygons as lists of x and y, or COCO's run-length encoding; None without.
         is_relative: Coordinates are normalized by the width and height of the image.
-        is_crowd: As in COCO: a group that is not one object.
+        is_crowd: COCO's ``iscrowd``: a group that is not one object.
         score: Confidence of a prediction, in [0, 1]; 1 for an annotation.
     """
 
@@ -156,6 +156,6 @@ def split_of_file(path: Path, root: Path) -> str | None:
 
 
 def split_in(name: str) -> str | None:
-    """The split that a word of a name tells, as in ``instances_val2017``."""
+    """The split that a word of a name tells: val for ``instances_val2017``."""
     words = WORD.findall(BOTH.sub('train', name.lower()))
     return next((SPLIT_NAMES[word] for word in reversed(words) if word in SPLIT_NAMES), None)

@@ -143,7 +143,7 @@ def _write_ade20k(folder: Path, split: int, count: int, spec: ShapesSpec) -> Non
 
 
 def label_map(instances: Sequence[tuple[int, np.ndarray]], side: int) -> np.ndarray:
-    """A label map as in ADE20K: 1 is the ground, 2 to 5 are the shapes, 0 are their outlines.
+    """A label map like ADE20K's: 1 is the ground, 2 to 5 are the shapes, 0 are their outlines.
 
     Args:
         instances: Label and visible mask of every shape, see :func:`draw_image`.

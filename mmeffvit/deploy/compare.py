@@ -59,7 +59,7 @@ def make_batches(image: NDArray, options: ExportOptions) -> list[Images]:
     """The image, and for dynamic sizes two smaller ones of another shape.
 
     Args:
-        image: (H, W, 3), RGB, resized as in the config.
+        image: (H, W, 3), RGB, resized as the config says.
         options: Options of the export, with fixed sizes if any.
     """
     height, width = image.shape[:2]
@@ -84,7 +84,7 @@ def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]
 
     Args:
         model: The trained model, not fused.
-        images: Integer values, as in image files.
+        images: Integer values, like an image file's.
         sample: A data sample of the model for one image; it is copied.
     """
     size = tuple(images.shape[2:])
@@ -111,7 +111,7 @@ def plain_outputs(sample: Any) -> Outputs:
 
 @torch.no_grad()
 def expect_maps(graph: Graph, backbone: nn.Module, images: Images) -> list[Outputs]:
-    """The maps of a backbone, named as in its graph."""
+    """The maps of a backbone, by their names in its graph."""
     maps = backbone(graph.normalize(torch.from_numpy(images)))
     return singles(named(graph, maps))
 

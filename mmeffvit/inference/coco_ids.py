@@ -44,7 +44,7 @@ class CocoIds:
 def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds:
     """Ids of the annotation file of an unread dataset, if it exists and has the classes.
 
-    Labels are mapped as in mmdet: to the categories of the classes, in the order of the file.
+    Labels are mapped like mmdet's: to the categories of the classes, in the order of the file.
     """
     path = Path(getattr(dataset, 'ann_file', None) or '')
     if path.suffix != '.json' or not path.is_file():

@@ -159,7 +159,7 @@ def make_palette(
     """Colors as (N, 3) uint8 RGB.
 
     Args:
-        colors: Those of a dataset, which are not used if they are for other classes: datasets in
+        colors: Colors of a dataset, which are not used if they are for other classes: datasets in
             COCO format have COCO's, whatever their classes are. Nor is the name of a palette.
         num_classes: The number of classes.
         background: The mean color of the images, (3,) RGB, from which the first colors differ most.

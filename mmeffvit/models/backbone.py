@@ -64,8 +64,8 @@ def resolve_output_stride(
     """Strides of at most ``output_stride``, and the sampling of every stage that has them.
 
     Each omitted halving doubles the dilation of what comes after it (the hole algorithm,
-    arXiv:1606.00915): for convolutions, every 2nd or 4th pixel of the finer map is that of the
-    coarse one, with the same weights.
+    arXiv:1606.00915): for convolutions, every 2nd or 4th pixel of the finer map equals the
+    coarse map's, with the same weights.
 
     Args:
         output_stride: The coarsest stride; one of ``strides``, 8 or more.
@@ -210,8 +210,7 @@ class Backbone(BaseModule):
         norm_eval: Keep all batch norms in eval mode while training.
         with_cp: Activation checkpointing: recompute each block in backward to save memory.
         init_cfg: ``dict(type='Pretrained', checkpoint=...)`` loads released weights with remapped
-            keys, see :meth:`load_pretrained`, after other initializers of a list, which are those
-            of mmengine.
+            keys, see :meth:`load_pretrained`, after other initializers of a list: mmengine's.
         kept_heads: For a pruned model, the number of heads of each layer with Mobile-Attention, in
             the order of the network; None for all heads. See :mod:`mmeffvit.analysis.pruning`.
         kept_neurons: The same for the hidden units of each feed-forward layer.

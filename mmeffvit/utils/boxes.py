@@ -22,7 +22,7 @@ def match_objects(
 ) -> list[tuple[int, int]]:
     """Pairs of objects of one image with the same label and an IoU of at least :data:`MATCH_IOU`.
 
-    As in evaluation, matching is greedy in the order of scores, and every object is matched once.
+    Like evaluation's, matching is greedy in the order of scores, and every object is matched once.
 
     Args:
         expected: ``boxes`` (N, 4), ``scores`` (N,) and ``labels`` (N,).

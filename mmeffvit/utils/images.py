@@ -87,7 +87,7 @@ def _check_orientation(image: Image.Image) -> None:
 
 
 def read_size(path: Path) -> tuple[int, int]:
-    """Height and width in pixels as in mmdet and mmseg: rotated according to the EXIF orientation.
+    """Height and width in pixels, like mmdet and mmseg: rotated according to the EXIF orientation.
 
     Raises:
         Unreadable: If it cannot be decoded completely.
@@ -176,9 +176,9 @@ def _facts_of(path: Path, image: Image.Image, content: bytes = b'') -> ImageFact
 
 
 def inspect_header(path: Path) -> ImageFacts:
-    """As :func:`inspect`, without decoding a JPEG or PNG that has an end; others are decoded.
+    """Like :func:`inspect`, without decoding a JPEG or PNG that has an end; others are decoded.
 
-    The digest is that of some parts of the file and of its size.
+    The digest covers some parts of the file and its size.
 
     Raises:
         Unreadable: If it is no image, or cannot be decoded completely.

@@ -59,7 +59,7 @@ def end_forked_by_sigterm() -> None:
 
     Python loses signals that a process receives between the fork and its setup, and handles one
     that comes just before a blocking call only after it. ``multiprocessing.Pool`` waits for the
-    processes that it ends so, as in mmdet's VOC metric, and would wait forever.
+    processes that it ends so (mmdet's VOC metric uses one), and would wait forever.
     """
     block, unblock = (
         partial(signal.pthread_sigmask, how, SIGNALS)

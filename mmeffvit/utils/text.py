@@ -78,7 +78,7 @@ def without_formulas() -> Iterator[None]:
 
 
 def escape(text: str) -> str:
-    """The text for a line of a terminal, with escaped control characters, as in file names."""
+    """Text for a line of a terminal, such as a file name, with escaped control characters."""
     return ''.join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

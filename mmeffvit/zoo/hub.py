@@ -83,7 +83,7 @@ def push_to_hub(model: nn.Module, repository: str, **options: Any) -> str:
         model: See :func:`save_pretrained`.
         repository: OWNER/NAME; created if missing. Access is granted by ``hf auth login`` or
             ``HF_TOKEN``.
-        options: Those of :func:`save_pretrained`, and ``private``.
+        options: Options of :func:`save_pretrained`, and ``private``.
 
     Returns:
         The URL of the commit.

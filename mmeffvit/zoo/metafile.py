@@ -154,7 +154,7 @@ def list_models(
     """Names of backbones and configs, sorted.
 
     Args:
-        pattern: As in a shell, such as '*swiftformer*'.
+        pattern: A shell pattern, such as '*swiftformer*'.
         task: 'classification' (the backbones), 'detection', 'instance segmentation' or
             'segmentation'.
         dataset: The dataset of the evaluation: 'ImageNet-1k', 'COCO', 'ADE20K'..., in any case.

@@ -114,7 +114,7 @@ def config_inside(checkpoint: Checkpoint) -> dict[str, Any] | None:
     if resizing is None:
         raise UserError(
             f'the config inside {checkpoint} differs from all of ours in more than numbers: '
-            f'give its own config, as in CONFIG {checkpoint}'
+            f'give its own config: CONFIG {checkpoint}'
         )
     for key, value in resizing.items():
         least = 1 if key.endswith(SIZES) else 0

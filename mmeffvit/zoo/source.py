@@ -135,7 +135,7 @@ def source_of_saved(target: str, options: Mapping[str, Any], scopes: Collection[
 def source_of_checkpoint(
     target: str, options: Mapping[str, Any], scopes: Collection[str]
 ) -> Source:
-    """The config next to a checkpoint of a run, else the one inside, else that of its weights."""
+    """The config next to a checkpoint of a run, else the one inside, else its weights'."""
     folder = Path(target).parent
     if '://' not in target:
         if not Path(target).exists():

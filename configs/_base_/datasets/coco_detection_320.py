@@ -10,7 +10,7 @@ resize = dict(
     scale=(320, 320),
     keep_ratio=False,
     interpolation='bicubic',
-    backend='pillow',  # antialiased, as in the official code
+    backend='pillow',  # antialiased, like the official code
 )
 train_pipeline = [
     dict(type='LoadImageFromFile'),

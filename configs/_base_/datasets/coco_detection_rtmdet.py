@@ -1,4 +1,4 @@
-"""COCO 2017 boxes at 640 x 640 with mosaic and mix-up, as for RTMDet's tiny model.
+"""COCO 2017 boxes at 640 x 640 with mosaic and mix-up: the data of RTMDet's tiny model.
 
 For the folder see coco_detection.py. Mosaic and mix-up use images that the same worker loaded
 before, not images from the disk. Workers forget them after every epoch, so its first images are

@@ -12,7 +12,7 @@ act_cfg = dict(type='SiLU', inplace=True)
 
 model = dict(
     type='RTMDet',
-    use_syncbn=False,  # set by `sync_bn` of the schedule, as for every model
+    use_syncbn=False,  # every model sets it by `sync_bn` of the schedule
     data_preprocessor=dict(
         type='DetDataPreprocessor',
         mean=[123.675, 116.28, 103.53],

@@ -1,4 +1,4 @@
-"""AdamW for 50 epochs, learning rate divided by ten after the 40th, as in Deformable DETR.
+"""AdamW for 50 epochs, learning rate divided by ten after the 40th, like Deformable DETR's.
 
 The backbone and the projections for reference points and sampling offsets have a tenth of it.
 """

@@ -1,4 +1,4 @@
-"""AdamW for 300 epochs with a cosine schedule, as in cvnets; EMA weights are tested."""
+"""AdamW for 300 epochs with cvnets' cosine schedule; EMA weights are tested."""
 
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=300, val_interval=10)
 val_cfg = dict(type='ValLoop')

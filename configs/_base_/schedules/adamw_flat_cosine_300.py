@@ -1,7 +1,7 @@
-"""AdamW for 300 epochs, half of them with a flat, half with a cosine learning rate, as in RTMDet.
+"""AdamW for 300 epochs, half of them with a flat, half with a cosine learning rate: RTMDet's.
 
 The last 20 epochs are without mosaic and mix-up. EMA weights are tested. The learning rate is half
-of RTMDet's own, 4e-3 at batch size 256: per image it is that of mmdet's RTMDet with a Swin
+of RTMDet's own, 4e-3 at batch size 256: per image it equals mmdet's for RTMDet with a Swin
 transformer.
 """
 

@@ -77,7 +77,7 @@ def count(
     """Count a backbone, or the model of a config, for inference on one image.
 
     Heads used in training only have parameters but no MACs. The second stage of a detector
-    gets ``proposals`` boxes, its mask head the first 100 of them, as in mmdet's ``mode='tensor'``.
+    gets ``proposals`` boxes, its mask head the first 100 of them, like mmdet's ``mode='tensor'``.
 
     Args:
         target: A config file, a saved model, or a backbone such as 'SHViT:s4' or

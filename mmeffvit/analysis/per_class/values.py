@@ -31,7 +31,7 @@ class ClassValues:
     """Values of a metric for every class.
 
     Args:
-        metric: The name of the metric, as in papers.
+        metric: The name of the metric in papers.
         mean: The mean over the classes of mmdet or mmseg, in percent.
         values: Values by class, in percent; NaN for a class without ground truth.
     """

@@ -116,7 +116,7 @@ def prune(
     *,
     cfg_options: Mapping[str, Any] | None = None,
 ) -> Pruned:
-    """Remove heads and hidden units of a backbone with Mobile-Attention, as in its appendix A.
+    """Remove heads and hidden units of a backbone with Mobile-Attention: appendix A of its paper.
 
     The competition then runs among the remaining heads. The checkpoint ``out`` is written with its
     config, and with a second config that trains it as the student of the full model.

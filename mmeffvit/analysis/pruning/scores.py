@@ -24,7 +24,7 @@ def random_scores(layers: Mapping[str, Units], seed: int) -> Scores:
 
 
 def uvc_scores(layers: Mapping[str, Units], _: int = 0) -> Scores:
-    """The squared norm of each unit's columns of the projection behind it, as in UVC.
+    """UVC's score: the squared norm of each unit's columns of the projection behind it.
 
     In training, UVC (arXiv:2203.08243) also learns the number of units to remove from each layer.
     """

@@ -23,7 +23,7 @@ class Builder:
     Args:
         tree: The files.
         findings: Receives what is wrong or not read.
-        classes: The names of the classes where a table has them, else those of the objects.
+        classes: The names of the classes where a table has them, else the objects' names.
     """
 
     def __init__(self, tree: Tree, findings: faults.Findings, classes: Sequence[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""YOLO's labels without data.yaml: names and lists of images in text files, as in darknet."""
+"""YOLO's labels without data.yaml: darknet's text files with names and lists of images."""
 
 import re
 from collections.abc import Sequence

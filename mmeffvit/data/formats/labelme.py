@@ -36,7 +36,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
 
 
 def read_file(path: Path, content: dict, builder: Builder) -> None:
-    """Add an image, whose name may be that of a folder on another machine, with its shapes."""
+    """Add an image with its shapes; its name may have the path of a folder on another machine."""
     size = size_of(content)
     name = str(content.get('imagePath') or path.stem).replace('\\', '/')
     picture = builder.picture(name, path, str(path), size)

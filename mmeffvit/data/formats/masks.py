@@ -50,7 +50,7 @@ class Group:
     Args:
         folder: The folder.
         paths: Its files, or those with the ending.
-        ending: What the names end with, as in ``NAME_mask.png``.
+        ending: What the names end with, such as ``_mask`` of ``NAME_mask.png``.
     """
 
     folder: Path
@@ -223,7 +223,7 @@ def match_names(images: Group, maps: Group) -> dict[Path, Path]:
 
 
 def split_beginning(folder: Path, root: Path) -> str | None:
-    """The split of a folder, also where its name only begins with it, as in ``trainannot``."""
+    """The split of a folder, also where its name only begins with it, like ``trainannot``."""
     name = folder.relative_to(root).as_posix()
     if (split := split_in(name)) is not None:
         return split

@@ -54,7 +54,7 @@ class LoadReduced(Transform):
     Args:
         annotations: Settings of the transform that loads them.
         scale: Long and short side, in pixels, of the largest rectangle that later transforms fit
-            images into, as for ``Resize`` with `keep_ratio`.
+            images into: `scale` of ``Resize`` with `keep_ratio`.
 
     Raises:
         ValueError: If a side is not positive.
@@ -114,9 +114,9 @@ def shrink(instance: Mapping[str, Any], reduction: int) -> dict[str, Any]:
 class SampleByScore(Transform):
     """Keep an instance with a probability equal to its score, drawn whenever it is loaded.
 
-    Losses that are linear in their targets, such as cross-entropy, then equal in the mean those of
-    soft labels: ``E[BCE(x, y)] = BCE(x, s)`` for y = 1 with probability s. Any head and loss can be
-    trained so. It comes before annotations are loaded.
+    Losses that are linear in their targets, such as cross-entropy, then equal in the mean the
+    losses of soft labels: ``E[BCE(x, y)] = BCE(x, s)`` for y = 1 with probability s. Any head and
+    loss can be trained so. It comes before annotations are loaded.
 
     Args:
         sure: Score from which an instance is always kept, in [0, 1].

@@ -1,4 +1,4 @@
-"""Photometric distortion and blur of color images, as in the recipes of MobileViTv2."""
+"""Photometric distortion and blur of color images, for the recipes of MobileViTv2."""
 
 from collections.abc import Callable
 from functools import partial
@@ -93,7 +93,7 @@ class PhotometricDistortion(Transform):
 
 @TRANSFORMS.register_module()
 class RandomGaussianBlur(Transform):
-    """Gaussian blur with random standard deviation, as in the code of arXiv:2206.02680.
+    """Gaussian blur with random standard deviation, following the code of arXiv:2206.02680.
 
     The radius of that code and of Pillow is the standard deviation of the Gaussian, in pixels;
     Pillow approximates it by three box blurs per direction. mmseg's ``BioMedicalGaussianBlur`` is

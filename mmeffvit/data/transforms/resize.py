@@ -1,4 +1,4 @@
-"""Sizes of test images, as in the code of arXiv:2206.02680."""
+"""Sizes of test images, following the code of arXiv:2206.02680."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class Resize(PlainResize):
 
     Args:
         truncated: With `keep_ratio`, truncate the side that does not become one of `scale`.
-        options: Those of mmcv's ``Resize``: `scale`, `keep_ratio`, `interpolation`, `backend`...
+        options: Options of mmcv's ``Resize``: `scale`, `keep_ratio`, `interpolation`, `backend`...
     """
 
     def __init__(self, *, truncated: bool = False, **options: Any) -> None:
@@ -43,7 +43,7 @@ class Resize(PlainResize):
 class FloorToMultiple(Transform):
     """Floor the sides of an image to a multiple of ``divisor`` by resizing, for testing.
 
-    As in the code of arXiv:2206.02680 before prediction; mmseg's ``ResizeToMultiple`` rounds up
+    The code of arXiv:2206.02680 does so before prediction; mmseg's ``ResizeToMultiple`` rounds up
     instead. Interpolation is bilinear with aligned corners, and its values are not rounded. Label
     maps are not resized: load them after this transform.
 

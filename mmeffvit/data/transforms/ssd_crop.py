@@ -1,4 +1,4 @@
-"""IoU-constrained random crop, as in the recipe of MobileViTv2."""
+"""IoU-constrained random crop, for the recipe of MobileViTv2."""
 
 from collections.abc import Sequence
 

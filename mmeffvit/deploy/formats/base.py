@@ -30,7 +30,7 @@ class Export:
     Args:
         part: The part of a graph that the file contains.
         options: Image and batch size.
-        metadata: Metadata of the file, in addition to those of the graph.
+        metadata: Metadata of the file, in addition to the graph's.
         half: float16 instead of float32.
     """
 

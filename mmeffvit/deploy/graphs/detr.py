@@ -79,7 +79,7 @@ class DeformableDETRGraph(DetectionGraph):
     def best(
         self, logits: Tensor, boxes: Tensor, size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best pairs of query and class, as in mmdet's ``DETRHead.predict_by_feat``."""
+        """The best pairs of query and class, like mmdet's ``DETRHead.predict_by_feat``."""
         head = self.network.bbox_head
         scores, index = logits.sigmoid().flatten(1).topk(head.test_cfg.max_per_img, dim=1)
         query = index // head.num_classes

@@ -108,9 +108,9 @@ def drop_small(boxes: Tensor, scores: Tensor, min_size: float) -> Tensor:
 
 
 def offset_by_class(boxes: Tensor, labels: Tensor, scores: Tensor) -> Tensor:
-    """Offset boxes by class, so that boxes of different classes do not overlap, as in mmcv.
+    """Offset boxes by class like mmcv, so that boxes of different classes do not overlap.
 
-    The offset is the largest coordinate of an object plus 1, for the same rounding as in mmcv.
+    The offset is the largest coordinate of an object plus 1, which gives mmcv's rounding.
     """
     found = (scores > 0).unsqueeze(-1)
     largest = torch.where(found, boxes, torch.full_like(boxes, -1.0)).amax(dim=(1, 2))

@@ -127,9 +127,9 @@ class SegmentorGraph(Graph):
         return self.network.decode_head(self.network.extract_feat(x))
 
     def label_map(self, logits: Tensor, padded: tuple[int, int], size: tuple[int, int]) -> Tensor:
-        """(B, channels, h, w) -> (B, H, W), resized as in mmseg; ``padded`` is (H', W').
+        """(B, channels, h, w) -> (B, H, W) with mmseg's resizing; ``padded`` is (H', W').
 
-        Only classes that can win are resized: the label map is that of all, in a fraction of the
+        Only classes that can win are resized, which gives the same label map in a fraction of the
         time.
         """
         if logits.shape[1] < MIN_CLASSES:

@@ -24,8 +24,8 @@ SELECTS_INSIDE = (
 class RawGraph(nn.Module):
     """A graph without its last steps.
 
-    ``finish(*values, size=...)`` of a subclass returns the outputs of the full graph from those of
-    this one, for images of that size.
+    ``finish(*values, size=...)`` of a subclass returns the outputs of the full graph from the
+    outputs of this one, for images of that size.
 
     Shape:
         images (1, 3, H, W) -> the outputs in the order of ``output_names``.

@@ -43,7 +43,7 @@ class MaskRCNNGraph(DetectionGraph):
         return boxes, scores, labels, self.masks(features, boxes, labels)
 
     def propose(self, features: Sequence[Tensor], size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Region proposals, as in mmdet's ``RPNHead.predict``.
+        """Region proposals, like mmdet's ``RPNHead.predict``.
 
         Shape:
             Maps (B, C, H_l, W_l) -> boxes (B, P, 4), scores (B, P), descending, padded with EMPTY.
@@ -87,7 +87,7 @@ class MaskRCNNGraph(DetectionGraph):
         proposal_scores: Tensor,
         size: tuple[int, int],
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Objects from the proposals, as in mmdet's ``StandardRoIHead.predict_bbox``.
+        """Objects from the proposals, like mmdet's ``StandardRoIHead.predict_bbox``.
 
         Shape:
             Maps, (B, P, 4), (B, P) -> boxes (B, K, 4), scores (B, K), labels (B, K).
@@ -141,7 +141,7 @@ def with_image_index(boxes: Tensor) -> Tensor:
 
 
 def extract(extractor: SingleRoIExtractor, features: Sequence[Tensor], regions: Tensor) -> Tensor:
-    """Features of regions, each from the level for its size, as in mmdet's ``SingleRoIExtractor``.
+    """Features of regions, each from the level for its size, like mmdet's ``SingleRoIExtractor``.
 
     The level is ``floor(log2(scale / finest_scale + 1e-6))`` in [0, L - 1], where scale is the
     square root of the area; comparisons with powers of 2 avoid the rounding of the logarithm.

@@ -106,7 +106,7 @@ def quantize(
             'none' keeps none; otherwise names of layers to keep in float.
         score_thr: Objects of the float file with a lower score are not compared.
         size: Height and width of the images; by default the file's.
-        min_agreement: Minimum agreement, by default that of
+        min_agreement: Minimum agreement, by default from
             :data:`mmeffvit.deploy.agreement.MINIMA`: the fraction of matched objects or of equal
             pixels, or decibels of each map.
         allow_slower: Write the file although it is slower here than the float file.

@@ -42,8 +42,8 @@ def gpu_name(device: str) -> str:
 def open_graph(graph: Graph, device: str, *, half: bool = False) -> Session:
     """A graph in PyTorch, which is moved to the device; ``half`` runs the network in float16.
 
-    A run begins with the images and ends with the outputs in the memory of the host, as in the
-    other runtimes; copying the outputs also waits for the GPU.
+    A run begins with the images and ends with the outputs in the memory of the host, like
+    runs of other runtimes; copying the outputs also waits for the GPU.
     """
     graph.to(device)
     if half:

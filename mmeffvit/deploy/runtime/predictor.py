@@ -157,7 +157,7 @@ def check_scores(scores: NDArray, count: int, num_classes: int) -> None:
 def paste_mask(
     mask: NDArray, box: NDArray, shape: tuple[int, int], threshold: float = 0.5
 ) -> NDArray:
-    """Resize the mask of a box bilinearly to its pixels, as in Mask R-CNN.
+    """Resize the mask of a box bilinearly to its pixels, like Mask R-CNN.
 
     The probability of a pixel is interpolated at its center, with zeros outside the grid.
 

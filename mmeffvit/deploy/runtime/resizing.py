@@ -74,7 +74,7 @@ def resize(
         image: (H, W, 3), uint8.
         settings: Result of :func:`mmeffvit.deploy.graphs.metadata.resize_of`.
         fixed: Height and width of a model with a fixed size: the image is resized to fit, with or
-            without its aspect ratio as in the config, and padded; of a classifier, its center is
+            without its aspect ratio as the config says, and padded; of a classifier, its center is
             resized to it.
         fill: Color of the padding of configs without ``Pad``, in the channel order of the image.
     """
@@ -146,7 +146,7 @@ def padded_size(size: tuple[int, int], settings: Mapping[str, Any]) -> tuple[int
 
 
 def scaled_size(size: tuple[int, int], factor: float) -> tuple[int, int]:
-    """Height and width times a factor, with halves rounded up as in mmdet and mmseg."""
+    """Height and width times a factor, with halves rounded up, just as mmdet and mmseg do."""
     return max(int(size[0] * factor + 0.5), 1), max(int(size[1] * factor + 0.5), 1)
 
 

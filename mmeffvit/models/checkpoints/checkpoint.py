@@ -235,7 +235,7 @@ def remap(checkpoint: Checkpoint) -> Checkpoint:
             changed = layout.change(new, weights[old])
         except Exception as error:  # of tensors with any shape and layout
             raise CheckpointError(
-                f'{checkpoint}: {old} of shape {tuple(weights[old].shape)} is not as in the '
+                f'{checkpoint}: {old} of shape {tuple(weights[old].shape)} does not fit the '
                 f'{layout.name} layout ({reason(error):.80})'
             ) from error
         state[new] = weights[old] if changed is None else changed

@@ -98,7 +98,7 @@ class Match:
         }
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Those of the keys of the module that the file lacks and must not lack."""
+        """Keys of the module that the file lacks and must not lack."""
         known = {*self.state, *self.report.reinitialized}
         return [key for key in keys if key not in known and not re.search(self.may_lack, key)]
 

@@ -92,7 +92,7 @@ def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = 
 
     Args:
         path: The file.
-        map_location: As for ``torch.load``.
+        map_location: See ``torch.load``.
         finite: Reject NaN and infinite weights, unless :func:`allow_non_finite` holds.
 
     Raises:

@@ -37,7 +37,7 @@ class Layout:
         table: Table of the keys of the backbone.
         head: Table of the keys of neck and heads, if they are released too.
         prefix: Prefix of the backbone's keys in the file; all other keys are of the heads. Without
-            a prefix, as in classifiers, the keys of the head are those that its table has.
+            a prefix (classifiers), the keys of the head are the ones that its table has.
         changes: (pattern of our key, change) of tensors whose order or shape differs here.
     """
 

@@ -62,7 +62,7 @@ class DistilledClassifier(ImageClassifier):
     Args:
         teacher: Config of a classifier of as many classes, for images normalized as the student's.
         teacher_ckpt: Its weights: a path, an http(s) address or ``hf://OWNER/REPOSITORY``.
-        options: Those of ``ImageClassifier``; the head is a ``mmeffvit.ClassifierHead``, for a
+        options: Options of ``ImageClassifier``; the head is a ``mmeffvit.ClassifierHead``, for a
             second classifier that learns from the teacher with ``distilled=True``.
 
     Raises:

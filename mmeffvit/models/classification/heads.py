@@ -31,11 +31,11 @@ class Classifier(nn.Module):
 
 
 def distillation_loss(scores: Tensor, teacher: Tensor, kind: str, temperature: float) -> Tensor:
-    """The loss of a student against its teacher, as in DeiT (arXiv:2012.12877, equations 2 and 3).
+    """DeiT's loss of a student against its teacher (arXiv:2012.12877, equations 2 and 3).
 
     Args:
         scores: Scores of the student, (B, num_classes), before softmax.
-        teacher: Those of the teacher.
+        teacher: Scores of the teacher.
         kind: 'hard' compares with the teacher's first class, 'soft' with its distribution.
         temperature: Divides both scores of the soft loss.
     """
@@ -51,7 +51,7 @@ def distillation_loss(scores: Tensor, teacher: Tensor, kind: str, temperature: f
 
 @MODELS.register_module()
 class ClassifierHead(ClsHead):
-    """Mean of the last map, or class tokens, and a linear layer, as in the official classifiers.
+    """Mean of the last map, or class tokens, and a linear layer, like the official classifiers.
 
     ========================================  ========  =========
     model                                     ``norm``  distilled
@@ -73,8 +73,8 @@ class ClassifierHead(ClsHead):
         distillation: 'hard' or 'soft'; see :func:`distillation_loss`.
         alpha: Part of the distillation in the loss, in [0, 1].
         temperature: Temperature of the soft distillation.
-        init_cfg: As in mmengine.
-        options: Those of mmpretrain's ``ClsHead``: `loss`, `topk`, `cal_acc`.
+        init_cfg: See mmengine.
+        options: Options of mmpretrain's ``ClsHead``: `loss`, `topk`, `cal_acc`.
 
     Shape:
         A sequence of maps, the last of them (B, in_channels, H, W), or of class tokens,

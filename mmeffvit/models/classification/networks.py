@@ -36,7 +36,7 @@ class MobileViT(PlainMobileViT):
         arch: 's', 'xs' or 'xxs'.
         attention: 'separable', or 'self' with `num_heads`.
         num_heads: 4 in MobileViT; 1 in appendix E of arXiv:2206.02680.
-        options: Those of mmpretrain's ``MobileViT``.
+        options: Options of mmpretrain's ``MobileViT``.
 
     Shape:
         (B, 3, H, W) -> a tuple of maps, the last one with 4 times the channels of its stage.
@@ -76,7 +76,7 @@ class EfficientFormer(PlainEfficientFormer):
     Args:
         arch: 'l1', 'l3' or 'l7'.
         attention: 'self' or 'additive'.
-        options: Those of mmpretrain's ``EfficientFormer``.
+        options: Options of mmpretrain's ``EfficientFormer``.
 
     Shape:
         See mmpretrain's ``EfficientFormer``; maps of any size with 'additive', of 7 x 7 in the last

@@ -61,7 +61,7 @@ class MultiHeadAttention(Attention):
         return Reading('multi_head', title, maps, arrays, queried=True, by_head='attention')
 
     def attention_maps(self, x: Tensor, size: tuple[int, int]) -> Tensor:
-        """Also those of class tokens."""
+        """Includes the attention maps of class tokens."""
         return self.weights(x).flatten(2)
 
     def weights(self, x: Tensor) -> Tensor:

@@ -306,7 +306,7 @@ class DeiT(Backbone):
     32 of the last one, ``out_indices=(3,)``. Maps are block outputs; the norm behind the last block
     is part of the classifier.
 
-    Class tokens pass through every block, as in the released weights. Maps consist of the cells
+    Class tokens pass through every block, which released weights expect. Maps consist of the cells
     only; ``output='class_tokens'`` returns the tokens to a classifier.
 
     ``attention='mobile'`` gives DeiT-MobiAtt (ICML 2024), and other names the rows of its table 2.
@@ -321,8 +321,8 @@ class DeiT(Backbone):
         class_tokens: Number of class tokens: 0, 1, or 2 for the distilled form.
         output: 'maps', or 'class_tokens' for tensors of (B, class_tokens, channels).
         resolution: Height and width, in pixels, that the position embeddings are built for, or one
-            number for both. They are resized bicubically to the size of an image, and those of
-            released weights, for 224, on loading.
+            number for both. They are resized bicubically to the size of an image, and
+            embeddings of released weights, for 224, on loading.
         drop_path_rate: Drop probability of the last block, in [0, 1); it is lower in earlier
             blocks.
         options: `frozen_stages`, `norm_eval`, `with_cp`, `init_cfg`; see :class:`Backbone`.
@@ -391,7 +391,7 @@ class DeiTMobiAtt(DeiT):
     The same as :class:`DeiT` with ``attention='mobile'``, under a name of its own.
 
     Args:
-        arch: As for :class:`DeiT`.
+        arch: See :class:`DeiT`.
         options: Its other arguments.
     """
 

@@ -15,7 +15,7 @@ class ClassWeightedQualityFocalLoss(QualityFocalLoss):
 
     Args:
         class_weight: The weight of each class.
-        options: Those of ``QualityFocalLoss``.
+        options: Options of ``QualityFocalLoss``.
 
     Shape:
         Logits (N, num_classes), labels (N,) in which num_classes is background, and scores (N,) ->

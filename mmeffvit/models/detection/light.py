@@ -138,7 +138,7 @@ class LightHead(RTMDetHead):
         batch_img_metas: Sequence[Mapping[str, Any]],
         batch_gt_instances_ignore: Sequence[InstanceData] | None = None,
     ) -> dict[str, Tensor]:
-        """The losses of scores, boxes and distributions; arguments as in mmdet's method."""
+        """The losses of scores, boxes and distributions; the arguments are mmdet's."""
         sizes = [tuple(level.shape[2:]) for level in cls_scores]
         points, flags = self.get_anchors(sizes, batch_img_metas, device=cls_scores[0].device)
         logits, sides = (rows(levels).float() for levels in (cls_scores, bbox_preds))

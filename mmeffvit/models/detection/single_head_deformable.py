@@ -95,7 +95,7 @@ class SplitDeformableAttention(BaseModule):
 
     ``y = identity + W_o [sum_i(a_i * (W_v v_1)[r + o_i]), q_2]`` with v_1 the attended channels of
     the values and q_2 the remaining channels of the queries without positional encoding; a and o
-    are computed from all channels of the queries, as in :class:`ProjectedDeformableAttention`.
+    are computed from all channels of the queries, like :class:`ProjectedDeformableAttention`.
 
     Args:
         channels: C, channels of queries and values.
@@ -159,8 +159,8 @@ class SingleHeadLayers:
         decoder: Decoder layers whose cross-attention is replaced, counted from 0.
         attended: Channels of the head.
         attention: 'split' or 'projected'.
-        ffn_channels: Hidden channels of the feed-forward in these layers, or None for the same as
-            in the other layers.
+        ffn_channels: Hidden channels of the feed-forward in these layers, or None for the other
+            layers' number.
 
     Raises:
         ValueError: If ``attention`` or ``ffn_channels`` is not one of its choices.
@@ -218,7 +218,7 @@ class SingleHeadDeformableDETR(DeformableDETR):
     does not specify how the head is combined with the remaining channels. 'split' is the paper's
     own single-head module with deformable sampling instead of dense attention: the remaining
     channels bypass attention and go to the output projection. 'projected' projects all channels
-    down to those of the head and back up.
+    down to the head's channels and back up.
 
     Changing the six attention modules alone cannot give the parameter count that the paper states;
     ``ffn_channels=512``, the expansion of SHViT's own feed-forward, comes close to it.

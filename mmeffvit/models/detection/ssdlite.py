@@ -175,7 +175,7 @@ class SSDLiteHead(SSDHead):
     Anchors are in normalized coordinates and cover the whole input of the network, of any size. So
     if an image is padded to the size of its batch, the anchors over the padding are background.
 
-    Prediction differs from mmdet's in two points, both as in the code of MobileViTv2's authors: the
+    Prediction follows the code of MobileViTv2's authors and differs from mmdet's in two points: the
     best ``nms_pre`` boxes are selected per class over all levels, not per level over all classes;
     and boxes are clipped to the image at the end, not before NMS. The loss equals theirs on images
     with instances; on images without, mmdet counts one positive anchor.

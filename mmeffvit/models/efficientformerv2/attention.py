@@ -25,7 +25,7 @@ class TalkingHeadsAttention(Attention):
     """Multi-head attention with position bias that mixes scores and weights across the heads.
 
     ``y = M_2(softmax(M_1(q k^T / sqrt(D) + bias))) v`` with M_1 and M_2 acting across the heads
-    (talking-heads attention, arXiv:2003.02436), as in the official code of EfficientFormerV2.
+    (talking-heads attention, arXiv:2003.02436), following the official code of EfficientFormerV2.
 
     Args:
         num_heads: Number of heads that the channels are divided into, in order.

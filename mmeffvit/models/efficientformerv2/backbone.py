@@ -330,7 +330,7 @@ class EfficientFormerV2MobiAtt(EfficientFormerV2):
     The same as :class:`EfficientFormerV2` with ``attention='mobile'``, under a name of its own.
 
     Args:
-        arch: As for :class:`EfficientFormerV2`.
+        arch: See :class:`EfficientFormerV2`.
         options: Its other arguments.
     """
 

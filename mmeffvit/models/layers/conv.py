@@ -36,7 +36,7 @@ class ConvNorm(nn.Sequential):
         stride: Input pixels per output pixel.
         dilation: Dilation of the kernel.
         groups: Number of groups of the convolution.
-        bias: Whether the convolution has a bias, as in some releases although a norm follows.
+        bias: Whether the convolution has a bias; some releases have one although a norm follows.
         norm_init: Initial value of the batch norm's weight; 0 zero-initializes a residual branch.
         act: Class of the activation, or None.
 

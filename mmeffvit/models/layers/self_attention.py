@@ -31,8 +31,8 @@ class SelfAttention(Attention):
 
     ``y = W_o softmax(q k^T / sqrt(D)) v`` in every head, with ``q, k, v = W x``, between the pixels
     at the same position of all patches. This is the baseline of SwiftFormer (arXiv:2303.15446),
-    where a patch is a pixel, and of MobileViTv2 (arXiv:2206.02680), as in MobileViT
-    (arXiv:2110.02178).
+    where a patch is a pixel, and of MobileViTv2 (arXiv:2206.02680), which replaces it in
+    MobileViT (arXiv:2110.02178).
 
     Args:
         channels: C, channels of the input and of the output.

@@ -30,7 +30,7 @@ class TokenSoftmaxAttention(HeadMixer):
     where torch has a kernel for it: where queries and values have the same number of channels.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
 
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M
@@ -61,11 +61,11 @@ class TokenLinearAttention(MobileAttention):
     with ``competition=False``, and therefore with its Phi.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
-        form: Phi and Z, as in :class:`MobileAttention`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
+        form: Phi and Z, see :class:`MobileAttention`.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W.
+        Like :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class HeadSoftmaxAttention(HeadMixer):
     replaces the values in linear attention (equation 2), as ``softmax(O') V`` does in equation 7.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
         mix_tokens: Whether linear attention among the tokens follows, with the sigmoid as Phi.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W and quadratic in M.
+        Like :class:`HeadMixer`, at a cost linear in H W and quadratic in M.
     """
 
     def __init__(
@@ -130,11 +130,11 @@ class HeadLinearAttention(HeadSoftmaxAttention):
     tables uses it.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
-        mix_tokens: As in :class:`HeadSoftmaxAttention`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
+        mix_tokens: See :class:`HeadSoftmaxAttention`.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W and in M.
+        Like :class:`HeadMixer`, at a cost linear in H W and in M.
     """
 
     def among_heads(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -165,16 +165,16 @@ class SqueezeExciteAttention(TokenLinearAttention):
 
     ``y = s * Q (K^T V) / Z`` with ``s = sigmoid(W_2 relu(W_1 z))``, z the means over the tokens.
     The paper (table 2, SE) does not give its position and sizes. As channel attention, it follows
-    the mixing, with one weight per channel; optionally one per head, as in the competition.
+    the mixing, with one weight per channel; optionally one per head, like the competition.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
         unit: 'channel', or 'head' for one weight per head, of the mean over its channels.
         reduction: Units per hidden channel between W_1 and W_2; at least one is kept.
-        form: Phi and Z, as in :class:`MobileAttention`.
+        form: Phi and Z, see :class:`MobileAttention`.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W.
+        Like :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -209,15 +209,15 @@ class GatedAttention(TokenLinearAttention):
 
     ``y = sigmoid(W q + b) * Q (K^T V) / Z``: a gate per channel and token, at the cost N C^2 that
     table 2 states. The paper does not specify the input of the gates; here it is the queries, a
-    linear map of the layer's input. Optionally there is one gate per head, as in the competition.
+    linear map of the layer's input. Optionally there is one gate per head, like the competition.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
         unit: 'channel', or 'head' for one gate per head.
-        form: Phi and Z, as in :class:`MobileAttention`.
+        form: Phi and Z, see :class:`MobileAttention`.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W.
+        Like :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class HydraAttention(Attention):
     linear attention with heads of one channel; kernel and denominator belong to a head.
 
     Args:
-        channels, value_channels, num_heads: As in :class:`HeadMixer`; it has one head per channel.
+        channels, value_channels, num_heads: See :class:`HeadMixer`; it has one head per channel.
 
     Shape:
         query (B, M, H', W'), key (B, M, H, W), value (B, C, H, W) -> (B, C, H', W'), with M heads
@@ -294,7 +294,7 @@ THRESHOLD = 0.02  # smaller weights of the auxiliary softmax are masked
 
 
 class CastlingAttention(HeadMixer):
-    """Linear-angular attention of arXiv:2211.10526, as in the authors' code.
+    """Linear-angular attention of arXiv:2211.10526, following the authors' code.
 
     With ``q = q / |q|`` and ``k = k / |k|`` in every head::
 
@@ -305,13 +305,13 @@ class CastlingAttention(HeadMixer):
     in row-major order, 9 wide, with one filter per head and without bias.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
         auxiliary: Whether masked softmax attention, ``softmax(q k^T / sqrt(D))`` without weights up
             to 0.02, is added to x in train mode, at a cost quadratic in H W; the authors drop it
             after training.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W.
+        Like :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -393,7 +393,7 @@ def untile(x: Tensor, sides: tuple[int, int], size: tuple[int, int]) -> Tensor:
 
 
 class ControlVariateAttention(HeadMixer):
-    """EVA of arXiv:2302.04542, efficient attention via control variates, as in the authors' code.
+    """EVA of arXiv:2302.04542, efficient attention via control variates, like the authors' code.
 
     A query of window E attends to the tokens m of E and to summaries of all chunks P_c of the map::
 
@@ -406,13 +406,13 @@ class ControlVariateAttention(HeadMixer):
     are smaller where they do not divide the map.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
         window: Side of a window, in tokens.
         chunks: Rows and columns of chunks at most: their side grows with the map, so that the cost
             stays linear.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W.
+        Like :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(
@@ -485,11 +485,11 @@ class FlowAttention(HeadMixer):
         I' = Q . sum_m(K / O)     O' = K . sum_n(Q / I)     the same, the other side normalized
         y  = sigmoid(I' N' / N) * Q (K^T (N softmax_m(O') * V)) / I
 
-    As in the authors' code, O' is clipped to [-1, 1], its softmax is multiplied by N and I' by N' /
-    N; the code's epsilon of 1e-6 is omitted, since sigmoids are positive.
+    Just as the authors' code does, O' is clipped to [-1, 1], its softmax is multiplied by N and I'
+    by N' / N; the code's epsilon of 1e-6 is omitted, since sigmoids are positive.
 
     Args:
-        channels, value_channels, num_heads, head_channels: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
 
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M

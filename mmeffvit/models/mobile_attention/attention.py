@@ -98,19 +98,19 @@ class MobileAttention(HeadMixer):
     ========================  ==========  ========  ==========
 
     The default is the code with the divisor of equation 7, so that the output does not grow with
-    the number of tokens. The paper does not state the axis of the softmax: the tokens, as in the
-    code and in section 5.3, or the heads, according to "weights are assigned to each head". The
+    the number of tokens. The paper does not state the axis of the softmax: the tokens, according to
+    the code and section 5.3, or the heads, according to "weights are assigned to each head". The
     code's dropout of 0.05 follows the output projection, which is not part of this layer.
 
     Args:
-        channels, value_channels, num_heads: As in :class:`HeadMixer`.
+        channels, value_channels, num_heads: See :class:`HeadMixer`.
         head_channels: D, channels of q and of k in a head; the paper's choice is 4.
         form: 'default', 'code' or 'paper', or a dict of such a name as `type` and of changed fields
             of :class:`Form`.
         competition: If False, plain linear attention: ``y = Q (K^T V) / Z``.
 
     Shape:
-        As of :class:`HeadMixer`, at a cost linear in H W.
+        Like :class:`HeadMixer`, at a cost linear in H W.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ class SeparableSelfAttention(Attention):
 
     ``y = W_o(relu(W_v x) * sum_n(softmax_n(W_i x) * W_k x))``, n over the patches, separately for
     each of the P positions inside a patch: tokens at different positions are never mixed here. The
-    biases are as in the official code; equation 3 of the paper prints W_K for the product ``x
+    biases follow the official code; equation 3 of the paper prints W_K for the product ``x
     W_K``.
 
     The map is not unfolded into patches. The scores form P rows, one per position, that are zero at

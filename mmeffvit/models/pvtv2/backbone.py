@@ -258,7 +258,7 @@ class PVTv2MobiAtt(PVTv2):
     other variants have Mobile-Attention in all stages.
 
     Args:
-        arch: As for :class:`PVTv2`.
+        arch: See :class:`PVTv2`.
         mobile_stages: Stages with Mobile-Attention; None for the default of the variant.
         options: Its other arguments.
     """

@@ -28,7 +28,7 @@ class ResizedOnceHead(BaseDecodeHead):
         """Logits of (B, num_classes, H, W) at the size of the original images.
 
         With sliding windows, padding or images of different sizes, they have the size of the input,
-        as in mmseg.
+        just as mmseg resizes them.
         """
         sizes = {tuple(meta.get('ori_shape', ())[:2]) for meta in batch_img_metas}
         slides = isinstance(batch_img_metas[0]['img_shape'], torch.Size)
@@ -53,7 +53,7 @@ class SlimPSPHead(ResizedOnceHead):
 
     Args:
         pool_sizes: Sides of the pooled grids, in cells.
-        options: Those of mmseg's ``BaseDecodeHead``: `in_channels`, `channels`, `num_classes`, ...
+        options: Options of mmseg's ``BaseDecodeHead``: `in_channels`, `channels`, `num_classes`...
 
     Shape:
         Maps of a backbone; (B, C, H, W) of `in_index` -> (B, num_classes, H, W).
@@ -99,7 +99,7 @@ class SlimASPPHead(ResizedOnceHead):
 
     Args:
         dilations: Dilations of the 3x3 convolutions.
-        options: Those of mmseg's ``BaseDecodeHead``: `in_channels`, `channels`, `num_classes`, ...
+        options: Options of mmseg's ``BaseDecodeHead``: `in_channels`, `channels`, `num_classes`...
 
     Shape:
         Maps of a backbone; (B, C, H, W) of `in_index` -> (B, num_classes, H, W).
@@ -138,7 +138,7 @@ class SegformerHead(segformer_head.SegformerHead):
     the fusion's MACs, and no concatenation of all channels at the finest size.
 
     Args:
-        options: Those of mmseg's ``SegformerHead``: `in_channels`, `channels`, `num_classes`, ...
+        options: Options of mmseg's ``SegformerHead``: `in_channels`, `channels`, `num_classes`, ...
 
     Shape:
         Maps of a backbone; (B, C, H, W) of each of `in_index` -> (B, num_classes, H, W) at the size
@@ -167,8 +167,8 @@ class FusionBeforeResize(nn.Conv2d):
 
     Args:
         resize: The interpolation, called with a map and a size.
-        args: Those of ``nn.Conv2d``.
-        options: Those of ``nn.Conv2d``.
+        args: Arguments of ``nn.Conv2d``.
+        options: Keyword arguments of ``nn.Conv2d``.
 
     Shape:
         Maps (B, C_i, H_i, W_i), with ``in_channels`` together -> (B, out_channels, H_0, W_0).

@@ -16,7 +16,7 @@ NUM_HEADS = 4
 class PartialMultiHeadAttention(SingleHeadSelfAttention):
     """Multi-head attention on the first channels, to compare with one head: arXiv:2401.16456.
 
-    Everything but the number of heads is as in :class:`SingleHeadSelfAttention`: D channels of q
+    Everything but the number of heads equals :class:`SingleHeadSelfAttention`: D channels of q
     and of k in every head, and an equal part of the attended channels as its values.
 
     Args:
@@ -60,7 +60,7 @@ class BottleneckAttention(SingleHeadSelfAttention):
 
     ``y = W_o(relu(softmax(q k^T / sqrt(D)) v))`` with ``q, k, v = W(norm(relu(W_r x)))``: W_r
     contracts C channels to those in attention, W_o expands them to C. There is a batch norm after
-    each W, as in the bottleneck of arXiv:1512.03385; the paper gives no more than the figure.
+    each W, following the bottleneck of arXiv:1512.03385; the paper gives no more than the figure.
 
     Args:
         channels: C, channels of the input and of the output.

@@ -14,9 +14,9 @@ class SingleHeadSelfAttention(Attention):
     """Single-head attention on the first channels; remaining channels bypass it: arXiv:2401.16456.
 
     ``y = W_o(relu([softmax(q k^T / sqrt(D)) v, x_2]))`` with ``q, k, v = W(norm(x_1))``, x_1 the
-    attended and x_2 the remaining channels. As in the official code, there is a ReLU before W_o and
-    a batch norm after both projections, which equations 1 to 3 omit; the norm of x_1 is over all
-    its channels and positions together (one group).
+    attended and x_2 the remaining channels. Like the official code, this has a ReLU before W_o
+    and a batch norm after both projections, which equations 1 to 3 omit; the norm of x_1 is over
+    all its channels and positions together (one group).
 
     Args:
         channels: C, channels of the input and of the output.

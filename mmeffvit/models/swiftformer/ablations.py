@@ -12,10 +12,10 @@ from .attention import EfficientAdditiveAttention
 
 
 class KeyValueAdditiveAttention(EfficientAdditiveAttention):
-    """Efficient additive attention with keys and values, as in arXiv:2108.09084.
+    """Efficient additive attention with keys and values, following arXiv:2108.09084.
 
     ``y = W_f(W_p(h * v) + q)`` with ``v = W_v x``, ``p = g * k``, ``b = |p . w_k|`` and the global
-    key ``h = sum_n(b_n p_n)``; q, k and g as in :class:`EfficientAdditiveAttention`. SwiftFormer
+    key ``h = sum_n(b_n p_n)``; for q, k and g see :class:`EfficientAdditiveAttention`. SwiftFormer
     (arXiv:2303.15446) replaces the interaction of keys and values by the projection W_p.
     Norms are SwiftFormer's, where arXiv:2108.09084 has a softmax over the positions.
 

@@ -126,8 +126,8 @@ class FeedForward(nn.Module):
 class SwiftFormerEncoder(nn.Module):
     """Local representation, attention and feed-forward, each residual.
 
-    The local representation has a residual connection, an activation and a layer scale as in the
-    official code, which equation 8 of the paper omits.
+    Like the official code, the local representation has a residual connection, an activation and a
+    layer scale, which equation 8 of the paper omits.
 
     Args:
         channels: C, channels of the input and of the output.
@@ -175,7 +175,7 @@ def make_stage(
 ) -> Stage:
     """A stage of convolutional encoders and one SwiftFormer encoder, the only one with drop path.
 
-    As in the official code, its probability counts the convolutional blocks, too.
+    The official code's drop probability counts the convolutional blocks, too, and so does this.
     """
     channels = arch.channels[index]
     drop_prob = drop_probs(drop_path_rate, arch.depths, index)[-1]
@@ -206,7 +206,7 @@ class SwiftFormer(Backbone):
     Args:
         arch: 'xs', 's', 'l1', 'l3', or a dict of the fields of :class:`SwiftFormerArch`.
         out_indices: Stages whose maps are returned; negative ones count from the last.
-        output_norm: Batch norm on every returned map, as in the official code for dense prediction.
+        output_norm: Batch norm on every returned map, like the official code for dense prediction.
             No released checkpoint contains these: they keep their initial values.
         output_stride: 32, 16 or 8; below 32 the last stages are dilated instead of strided, and the
             declared strides change accordingly.

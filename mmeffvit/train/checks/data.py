@@ -144,7 +144,7 @@ def check_data(config: Config, splits: Sequence[str]) -> None:
 def repair_data(config: Config, folder: Path, *, strict: bool = False) -> None:
     """Check the data that a config is trained on, and leave out what is broken.
 
-    The grades are those of a user's folder: an error stops, a warning leaves something out. Where
+    A user's folder has the same grades: an error stops, a warning leaves something out. Where
     mmdet or mmseg would fail or read something else, the config gets what was read, written to
     ``folder``; each of several processes does so. What was written so has no faults.
 

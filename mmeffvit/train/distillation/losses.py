@@ -141,11 +141,11 @@ class CrossHead(nn.Module):
 
     Those predictions, not the student's own, imitate the teacher's: labels and teacher do not pull
     the same layer in two directions. Here the full head is crossed: its input are the maps of the
-    neck, each channel with the mean and deviation of the teacher's, as in the authors' code.
+    neck, each channel with the mean and deviation of the teacher's, like the authors' code.
 
     ``sum |sigmoid(x) - p|^beta BCE(x, p) / n + w sum_i S(i) (1 - GIoU(i)) / sum_i S(i)``, with the
-    teacher's class probabilities p, those of its best class S, and ``n = sum_i S(i)``. The authors
-    take for n the number of assigned objects, which unlabeled images do not have.
+    teacher's class probabilities p, its best class's probability S, and ``n = sum_i S(i)``. The
+    authors take for n the number of assigned objects, which unlabeled images do not have.
 
     Args:
         beta: Of the quality focal loss (arXiv:2006.04388).

@@ -23,7 +23,7 @@ class MapDistillation(BaseModel):
     Args:
         backbone: Config of the backbone to train.
         teacher: Config of the backbone to imitate, which is not trained.
-        data_preprocessor: As for mmengine's models.
+        data_preprocessor: See mmengine's models.
         init_cfg: See mmengine.
 
     Raises:

@@ -71,7 +71,7 @@ def load_from_guarded(filename: str, map_location: Any = None, logger: Any = Non
             mmengine knows (``torchvision://resnet50``), or a file in an object store
             (``s3://...``). ``mmeffvit://`` before any of these returns a released model with our
             keys.
-        map_location: As for ``torch.load``; None leaves tensors on the CPU.
+        map_location: See ``torch.load``; None leaves tensors on the CPU.
         logger: Ignored.
 
     Raises:

@@ -27,7 +27,7 @@ def in_percent(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 class PercentHook(Hook):
-    """Log metrics in percent, as in papers: mmdet logs an AP of 1.2 % as 0.012."""
+    """Log metrics in percent, like papers: mmdet logs an AP of 1.2 % as 0.012."""
 
     priority = 'VERY_LOW'  # after the line of the runner
 
@@ -35,6 +35,6 @@ class PercentHook(Hook):
         found = in_percent(metrics or {})
         if found:
             values = ', '.join(f'{name} {value} %' for name, value in found.items())
-            runner.logger.info(f'as in papers: {values}')
+            runner.logger.info(f'in percent: {values}')
 
     after_test_epoch = after_val_epoch

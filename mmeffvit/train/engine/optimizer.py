@@ -44,7 +44,7 @@ class AdaptiveClipOptimWrapper(AdaptiveClip, OptimWrapper):
 
     Args:
         clip_factor: Largest norm of a gradient, relative to the weights, unit by unit.
-        options: Those of mmengine's wrapper, but ``clip_grad``.
+        options: Options of mmengine's wrapper, except ``clip_grad``.
     """
 
 

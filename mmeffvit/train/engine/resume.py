@@ -38,7 +38,7 @@ def how_to_resume(work_dir: Path) -> str:
 
 
 def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
-    """Check that progress, optimizer, schedulers and EMA weights are those of such a run."""
+    """Check that progress, optimizer, schedulers and EMA weights belong to such a run."""
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     sections = checkpoint.sections
     saved, own = groups_in(sections['optimizer']), groups_in(runner.optim_wrapper.state_dict())
@@ -59,8 +59,8 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
         for name in own
     ):
         fault = (
-            f'its optimizer has {" and ".join(map(str, saved.values())) or "no parameters"}, that '
-            f'of the config {" and ".join(map(str, own.values()))}'
+            f'its optimizer has {" and ".join(map(str, saved.values())) or "no parameters"}, '
+            f'the optimizer in the config {" and ".join(map(str, own.values()))}'
         )
     else:
         return

@@ -23,7 +23,7 @@ def advice(
     """Advice after a low metric, or after training from random weights.
 
     Args:
-        config: That of the run.
+        config: Config of the run.
         metrics: In percent, by name.
         weights: URL of pretrained weights to suggest.
         unlearned: Names of classes with a metric of 0.

@@ -132,7 +132,7 @@ def config_lines(
 
     Args:
         number: Number of training images.
-        overrides: Numbers that replace those of the recipe.
+        overrides: Numbers that replace the recipe's.
         start: The initial weights.
         cut: The model, if the last bytes of some images are missing.
     """

@@ -18,17 +18,17 @@ class FinetuneOptions(RunOptions):
     Args:
         model: Name of one of our configs; None chooses a small one for the data.
         reading: Options for reading the dataset.
-        overrides: Numbers that replace those of the recipe.
+        overrides: Numbers that replace the recipe's.
         weights: See :func:`mmeffvit.train.folder.base.find_start`.
         amp: Mixed precision with a loss scale; None enables it on accelerators, unless steps are in
             bfloat16.
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest; other
-            options must be those of the run, except for the number of epochs.
+            options must match the run, except for the number of epochs.
         export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
             installed.
         int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
-        seed: Random seed of the validation split and of training; None for 0, or that of a
-            resumed run.
+        seed: Random seed of the validation split and of training; None for 0, or the seed of
+            a resumed run.
         reader: Reads the dataset; by default the reader of its format.
         teaching: Distillation settings of a student.
     """

@@ -51,7 +51,7 @@ def pipelines(
     lines = [
         f'# sizes of the base, for {base.image_size} pixels, times {factor:g}'
         if factor != 1
-        else f'# for {base.image_size} pixels, as in the base',
+        else f'# for {base.image_size} pixels, like the base',
         assign('train_pipeline', load(train)),
     ]
     if last and recipe.has_mosaic:

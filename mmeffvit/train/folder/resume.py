@@ -24,7 +24,7 @@ LENGTHS = ('epochs', 'steps')
 
 
 def given(options: FinetuneOptions) -> dict[str, Any]:
-    """The options of a run that its config, its index or its weights come from, as in JSON."""
+    """The options of a run that its config, its index or its weights come from, in JSON's types."""
     # what detection found follows from the dataset
     pairs = (
         (options.overrides, Overrides()),

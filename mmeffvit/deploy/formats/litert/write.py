@@ -57,8 +57,8 @@ class OperatorCounts:
     """The operators of a file, and those that LiteRT's GPU delegate leaves to the CPU.
 
     Args:
-        operators: Number of operators by name; custom operators, such as TensorFlow's (flex), are
-            named as in the file.
+        operators: Number of operators by name; custom operators, such as TensorFlow's (flex),
+            keep their names from the file.
         rejected: The part of them that is not in :data:`GPU_OPERATORS`, or has a tensor with more
             than four axes.
     """
@@ -78,7 +78,7 @@ def to_litert(
     """Convert a graph with a fixed input size to LiteRT.
 
     The input is called ``images``, (1, H, W, 3); maps are (1, H, W, C). The metadata are appended
-    as a ZIP archive, as in TensorFlow Lite's metadata: ``zipfile`` or ``unzip`` reads
+    as a ZIP archive, like TensorFlow Lite's metadata: ``zipfile`` or ``unzip`` reads
     ``metadata.json`` and, for a model with classes, ``labels.txt``.
 
     Args:

@@ -31,8 +31,8 @@ def to_ncnn(
 ) -> Counter[str]:
     """Convert a graph with a fixed input size to ncnn: ``out``, its weights and its metadata.
 
-    The weights are next to ``out`` in ``.bin``, the metadata in ``.json``. Blobs are named as in
-    the graph: ``images`` and its ``output_names``, without the batch axis.
+    The weights are next to ``out`` in ``.bin``, the metadata in ``.json``. Blobs keep the graph's
+    names: ``images`` and its ``output_names``, without the batch axis.
 
     Args:
         graph: Maps images to a tuple of tensors, in eval mode, with ``output_names``.

@@ -258,7 +258,7 @@ def tidy(model: 'onnx_ir.Model') -> None:
 
 
 def name_nodes(model: 'onnx.ModelProto') -> None:
-    """Begin the names of nodes with the module that computes them, as in a state dict."""
+    """Begin the names of nodes with the module that computes them, by its state dict name."""
     for node in all_nodes(model):
         traced = {entry.key: entry.value for entry in node.metadata_props}
         *_, module, _ = ['', '', *literal_eval(traced.get(SCOPES, '[]'))]

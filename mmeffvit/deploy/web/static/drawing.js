@@ -14,7 +14,7 @@ export const css = (color) => `rgb(${color.join(' ')})`;
  * Draw a prediction into the canvas over the picture, sharp on this screen.
  *
  * @param overlay The canvas.
- * @param picture That of the picture, in its place.
+ * @param picture The canvas of the picture, below it.
  * @param prediction Of outputs.js.
  * @param page page.json.
  * @param threshold Objects with lower scores are left out.
