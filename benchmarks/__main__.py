@@ -38,7 +38,8 @@ def main() -> int:
     )
     parser.add_argument('--fresh', action='store_true', help='repeat finished measurements')
     parser.add_argument(
-        '--out',
+        '--out-dir',
+        dest='out',
         type=Path,
         metavar='DIR',
         help='output folder (default: benchmarks/results/MACHINE, with --quick '

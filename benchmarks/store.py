@@ -36,7 +36,7 @@ class Rows:
             if different:
                 raise UserError(
                     f'{path} was measured with {"; ".join(different)}: use --fresh to start over, '
-                    'or --out FOLDER for another folder'
+                    'or --out-dir FOLDER for another folder'
                 )
             self.rows = content['rows']
 

@@ -12,7 +12,7 @@ from mmeffvit.registry import MODELS, register_backbone
 from tests.conftest import run_python
 
 FOREIGN = ('mmdet', 'mmseg', 'mmpretrain', 'mmcv', 'timm', 'torchvision', 'matplotlib.pyplot')
-HEAVY = ('torch', 'mmengine', 'numpy', 'cv2', 'rich')
+HEAVY = ('torch', 'mmengine', 'numpy', 'cv2', 'rich', 'mmeffvit.zoo', 'mmeffvit.inference')
 
 
 def test_importing_loads_neither_mmdet_nor_mmseg_nor_operators():
@@ -57,7 +57,8 @@ print('SwiftFormer' in MODELS.module_dict, *loaders, flush=True)
 
 def test_names_and_loaders_are_registered_whatever_is_imported_first():
     modules = ('registries', 'registry', 'models.shvit.backbone', 'models.layers.conv',
-               'models.checkpoints', 'train.engine.checkpoint_loader', 'zoo.models')  # fmt: skip
+               'models.checkpoints', 'train.engine.checkpoint_loader', 'zoo.models',
+               'config.beside')  # fmt: skip
     first = ['import mmengine, mmeffvit', *(f'import mmeffvit.{name}' for name in modules)]
     printed = run_forked('import torch', [f'{each}\n{LOADERS}' for each in first])
     assert printed == ['True mmeffvit.train.engine.checkpoint_loader'] * len(first)

@@ -32,7 +32,11 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument('--jobs', type=int, default=2, metavar='N', help='trainings at a time')
     parser.add_argument(
-        '--out', type=Path, metavar='DIR', help='default: benchmarks/results/MACHINE'
+        '--out-dir',
+        dest='out',
+        type=Path,
+        metavar='DIR',
+        help='default: benchmarks/results/MACHINE',
     )
     parser.add_argument(
         '--work-dir', type=Path, metavar='DIR', help='default: work_dirs/benchmarks'

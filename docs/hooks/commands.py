@@ -64,7 +64,8 @@ def entry(action: Action) -> str:
     if not action.option_strings:
         return f'`{value if choices or "|" in value or "[" in value else value.upper()}`'
     form = {0: '', '?': f'[{value}]', '+': f'{value} ...', '*': f'{value} ...'}
-    return f'`{action.option_strings[0]} {form.get(action.nargs, value)}'.strip() + '`'
+    names = ', '.join(each for each in action.option_strings if each.startswith('--'))
+    return f'`{names} {form.get(action.nargs, value)}'.strip() + '`'
 
 
 def text_of(action: Action, parser: ArgumentParser) -> str:

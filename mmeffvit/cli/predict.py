@@ -27,7 +27,7 @@ from .arguments import (
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'predict work_dirs/bolts photos')
     add = parser.add_argument
-    add_config(parser, f'{MODEL}; or exported .onnx or .xml file')
+    add_config(parser, f'{MODEL}; or exported .onnx, .xml, .tflite or .param file')
     add(
         'inputs',
         nargs='+',

@@ -23,8 +23,8 @@ def make_parser() -> ArgumentParser:
         'out',
         type=output_file,
         metavar='OUT',
-        help='output file; of an .onnx: .onnx (ONNX Runtime), .xml (OpenVINO), or no suffix for '
-        'the faster of both; of a .tflite: .tflite',
+        help='output file; for an .onnx: .onnx (ONNX Runtime), .xml (OpenVINO), or no suffix for '
+        'the faster of both; for a .tflite: .tflite',
     )
     add(
         '--max-images',

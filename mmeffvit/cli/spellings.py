@@ -9,6 +9,8 @@ COMMANDS = {
     'val': 'test', 'checks': 'doctor', 'benchmark': 'profile', 'image_demo': 'predict',
     'browse_dataset': 'browse', 'get_flops': 'complexity', 'analyze_logs': 'analyze curves',
     'analyze_results': 'analyze per-class', 'coco_error_analysis': 'analyze errors',
+    'confusion_matrix': 'analyze errors', 'dist_train.sh': 'train', 'dist_test.sh': 'test',
+    'slurm_train.sh': 'train', 'slurm_test.sh': 'test',
 }  # fmt: skip
 TASKS = ('detect', 'segment', 'classify', 'pose', 'obb', 'yolo')
 FIRST = 'the model is the first argument, without a name'
@@ -37,7 +39,7 @@ ULTRALYTICS: Answers = {
     'int8': {'': '`mmeffvit quantize model.onnx IMAGES OUT`, after the export'},
     'nbs': {'train': '--grad-accum-steps N'},
     'save_json': {'predict': '--out FILE.json', '': '--out FILE'},
-    'lr0': {'train': '--lr RATE'},
+    'lr0': {'train': '--lr RATE', 'distill': '--lr RATE'},
 }
 OPENMMLAB: Answers = {
     'options': {'': '--cfg-options KEY=VALUE'},
@@ -52,8 +54,14 @@ OPENMMLAB: Answers = {
     'pred_score_thr': {'predict': '--score-thr SCORE'},
     'show_score_thr': {'test': '--cfg-options model.test_cfg.score_thr=SCORE'},
     'batch_size': {'train': '--batch N', 'predict': '--batch N'},
-    'output_dir': {'': '--out-dir FOLDER'},
+    'output_dir': {
+        'train': '--work-dir FOLDER',
+        'test': '--show-dir FOLDER',
+        'export': 'the output file is the last argument, without a name',
+        '': '--out-dir FOLDER',
+    },
     'out_file': {'': '--out-dir FOLDER'},
+    'fuse_conv_bn': {'': 'exported files are fused already: `mmeffvit export`'},
     'no_save_pred': {'predict': 'leave out --out FILE.json'},
     'show': {'': NO_WINDOW},
     'not_show': {'': NO_WINDOW},

@@ -148,7 +148,7 @@ def add_overrides(group: Any) -> None:
         '--class-balanced',
         dest='balance',
         action='store_true',
-        help='oversample images of rare classes; of a segmentor, weight classes in the loss '
+        help='oversample images of rare classes; for segmentors, weight classes in the loss '
         '(default from random weights)',
     )
     add('--weights', metavar='FILE', help='initial weights: checkpoint file or URL, or none')

@@ -26,7 +26,7 @@ def test_every_part_runs_in_its_smallest_form_and_is_reported(name, timm, tmp_pa
     (device, *_) = getattr(PARTS[name], 'DEVICES', ('cpu',))
     if device == 'cuda' and not torch.cuda.is_available():
         pytest.skip('there is no GPU')
-    command = ['benchmarks', name, '--quick', '--device', device, '--out', str(tmp_path)]
+    command = ['benchmarks', name, '--quick', '--device', device, '--out-dir', str(tmp_path)]
     monkeypatch.setattr(sys, 'argv', command)
     code = main()
     rows = read(tmp_path / f'{name}.json')['rows']

@@ -50,6 +50,8 @@ def test_every_command_has_help_with_an_example_that_it_takes(name, capsys):
         (['train', 'data', 'epochs=50'], "'epochs=50' is Ultralytics' spelling; here: --epochs 50"),
         (['export', 'model=best.pt', 'format=onnx'], 'the model is the first argument'),
         (['predict', 'a.onnx', 'b.jpg', '--conf=0.5'], '--score-thr SCORE'),
+        (['dist_train.sh', 'a.py', '8'], 'here: `mmeffvit train`'),
+        (['train', 'a.py', '--output-dir', 'b'], '--work-dir FOLDER'),
     ],
 )
 def test_invalid_calls_end_in_one_message(arguments, words, capsys):

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -98,11 +96,3 @@ def test_a_missing_file_or_value_is_named(tmp_path):
     (tmp_path / 'data.json').write_text('{}')
     with pytest.raises(UserError, match=r'data\.json .*names'):
         load_config(path)
-
-
-def test_a_program_may_import_it_before_mmengine():
-    # which registers our checkpoint reader as soon as it is imported
-    done = subprocess.run(
-        [sys.executable, '-c', 'import mmeffvit.config.beside'], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr

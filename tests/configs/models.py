@@ -163,10 +163,10 @@ def random_label_maps(
     return dict(inputs=inputs, data_samples=samples)
 
 
-def batch_of(model: nn.Module, config: Config) -> dict:
+def batch_of(model: nn.Module, config: Config, size: int | tuple[int, int] = 128) -> dict:
     """Two images where a head has maps of one pixel, which have no variance in one image."""
     make = random_batch if config.default_scope == 'mmdet' else random_label_maps
-    batch = make(num_classes(model), number=1 if hasattr(model, 'roi_head') else 2)
+    batch = make(num_classes(model), size, number=1 if hasattr(model, 'roi_head') else 2)
     if config.default_scope == 'mmdet' and not model.with_mask:
         for sample in batch['data_samples']:
             del sample.gt_instances.masks  # as in data without masks

@@ -1,14 +1,12 @@
 """Configs of classifiers: sizes of the authors' models, recipes of the papers, no errors."""
 
 import pytest
-import torch
 from mmengine.config import Config
 
-from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import load_config
 from mmeffvit.train.checks.config import check_config, faults_in
 from mmeffvit.zoo import find_model, read_models
-from tests.configs.models import CLASSIFIERS, count, load
+from tests.configs.models import CLASSIFIERS, load
 from tests.conftest import ROOT, require_or_skip
 from tests.models.test_counts import CASES
 from tests.variants import check_all
@@ -125,12 +123,3 @@ def test_a_wrong_head_and_wrong_colors_are_found(options, messages):
     config = without_large_teacher('classifier_shvit_s1', **options)
     texts = '\n'.join(map(str, check_config(config)))
     assert [message for message in messages if message not in texts] == []
-
-
-def test_every_head_of_a_classifier_has_the_channels_of_its_map():
-    for name in ('classifier_mobilevitv2_125', 'classifier_efficientformerv2_l'):
-        config = load_config(ROOT / 'configs' / f'{name}.py')
-        with isolated('mmpretrain'), torch.device('meta'):
-            model = build_model(own_model_config(config))
-        assert model.backbone.channels == (model.head.in_channels,)
-        assert count(model) == find_model(name).parameters

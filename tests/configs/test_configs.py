@@ -24,6 +24,7 @@ from tests.configs.models import (
     build_empty,
     load,
     one_of_each_head_and_family,
+    random_batch,
     smallest_of_each_pairing,
     train_step,
 )
@@ -63,23 +64,56 @@ def test_a_config_survives_dumping_and_reloading(name, tmp_path, monkeypatch):
     assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == config.to_dict()
 
 
-# the single heads of ResNet-50 train in test_deformable_detr.py
+# the single heads of ResNet-50 train below
 @pytest.mark.parametrize(
     'name',
     sampled(smallest_of_each_pairing(), [name for name in FEW if '50_single_head' not in name]),
 )
-def test_a_config_trains_a_step_and_predicts(name):
-    config = load(name)
+def test_a_config_trains_a_step_and_predicts_at_an_odd_size(name):
+    config, size = load(name), (127, 121)
     model = build_as_trained(config)
-    assert train_step(model, batch_of(model, config)).isfinite()
+    assert train_step(model, batch_of(model, config, size)).isfinite()
     model.eval()
     with torch.no_grad():
-        found = model.test_step(batch_of(model, config))[0]
+        found = model.test_step(batch_of(model, config, size))[0]
     if config.default_scope == 'mmseg':
-        assert found.pred_sem_seg.data.shape == (1, 128, 128)
+        assert found.pred_sem_seg.data.shape == (1, *size)
     else:
-        assert found.pred_instances.bboxes.shape[1:] == (4,)
+        boxes = found.pred_instances.bboxes
+        assert (boxes >= 0).all()
+        assert (boxes <= torch.tensor(size[::-1] * 2)).all()
         assert ('masks' in found.pred_instances) == name.startswith('maskrcnn')
+
+
+TWO_SIZES = (
+    'deformabledetr_resnet_50_single_head', 'ssdlite_mobilevitv2_050', 'deformabledetr_resnet_50',
+    'deformabledetr_shvit_s4_single_head', 'deformabledetr_swiftformer_l1_single_head',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize('name', sampled(TWO_SIZES, TWO_SIZES[:2]))
+def test_images_of_different_and_odd_sizes_train_together_and_are_predicted(name):
+    model, shapes = build_as_trained(load(name)), [(127, 128), (123, 121)]
+    batch = random_batch(80, number=2)
+    batch['inputs'] = [x[:, :h, :w] for x, (h, w) in zip(batch['inputs'], shapes, strict=True)]
+    for sample, shape in zip(batch['data_samples'], shapes, strict=True):
+        sample.set_metainfo(dict(img_shape=shape, ori_shape=shape))
+    data = model.data_preprocessor(batch, training=True)
+    assert data['inputs'].shape == (2, 3, 127, 128)
+    loss, parts = model.train().parse_losses(model(**data, mode='loss'))
+    loss.backward()
+    assert loss.isfinite()
+    num_layers = 6 if name.startswith('deformabledetr') else 1
+    assert sum(name.endswith('loss_bbox') for name in parts) == num_layers
+    without = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert without == []
+    with torch.no_grad():
+        found = model.eval().test_step(batch)
+    for sample, (height, width) in zip(found, shapes, strict=True):
+        boxes = sample.pred_instances.bboxes
+        assert 0 < len(boxes) <= model.test_cfg.max_per_img
+        assert boxes.min() >= 0
+        assert (boxes.amax(dim=0) <= torch.tensor([width, height] * 2)).all()
 
 
 def length_of(name: str) -> str:

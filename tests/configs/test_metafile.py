@@ -34,9 +34,10 @@ UNCOUNTED = (
     'deformabledetr_shvit_s4_single_head',
 )
 LONG = 'deformabledetr_swiftformer_l1_single_head'
-BUILT = (  # the smallest classifiers of every family, and whose numbers of MACs are nowhere else
+BUILT = (  # small classifiers of every family, and those whose MACs are nowhere else
     'classifier_swiftformer_xs', 'classifier_efficientformerv2_s0_mobile_300e',
     'classifier_shvit_s4_384', 'classifier_mobilevitv2_200_imagenet21k',
+    'classifier_mobilevitv2_125', 'classifier_efficientformerv2_l',
 )  # fmt: skip
 TYPES = {name.lower(): name for name in families()}
 FEW = one_of_each_head_and_family()

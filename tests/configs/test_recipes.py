@@ -246,3 +246,13 @@ def test_rates_rise_for_500_iterations_and_follow_a_cosine_as_in_cvnets(name, ep
     assert rates.index(max(rates)) in (499, 500)
     part = (1 + math.cos(math.pi * (iteration // epoch) / length)) / 2
     assert rates[-1] == pytest.approx(1e-6 + (peak - 1e-6) * part, rel=1e-6)
+
+
+def test_the_single_head_config_differs_from_the_stock_one_in_nothing_else():
+    names = 'deformabledetr_resnet_50', 'deformabledetr_resnet_50_single_head'
+    stock, single = (load(name).to_dict() for name in names)
+    chosen = dict(
+        encoder=[1, 2, 3], decoder=[1, 2, 3], attended=64, attention='split', ffn_channels=None
+    )
+    stock['model'] |= dict(type='mmeffvit.SingleHeadDeformableDETR', single_head=chosen)
+    assert single == stock

@@ -14,11 +14,4 @@ FEW = [case for case in CASES if case.head in ('GFLite', 'Semantic FPN')]
 
 @pytest.mark.parametrize('case', sampled(CASES, FEW), ids=lambda case: case.head)
 def test_a_head_overfits_a_few_images(case, tmp_path):
-    outcome = overfit(case, tmp_path, iterations=case.iterations)
-    assert outcome.value >= case.floor
-
-
-@pytest.mark.parametrize('case', sampled(CASES, FEW[1:]), ids=lambda case: case.head)
-def test_an_untrained_head_is_not_above_chance(case, tmp_path):
-    outcome = overfit(case, tmp_path, iterations=0)
-    assert outcome.value <= case.chance
+    assert overfit(case, tmp_path, iterations=case.iterations) >= case.floor

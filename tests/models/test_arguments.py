@@ -11,6 +11,7 @@ import torch
 from mmeffvit.models import DeiT, EfficientFormerV2, MobileViTv2, PVTv2, SHViT, SwiftFormer
 from mmeffvit.models.deit.attention import MultiHeadAttention
 from mmeffvit.models.detection import SSDLiteAnchorGenerator, SSDLiteNeck
+from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.choice import choose
 from mmeffvit.models.layers.regularization import DropPath
 from mmeffvit.models.layers.self_attention import SelfAttention
@@ -27,11 +28,11 @@ from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 from mmeffvit.models.swiftformer.ablations import TransposeAttention
 from mmeffvit.models.swiftformer.attention import EfficientAdditiveAttention
 
-MAP = torch.zeros(1, 8, 4, 4)
+MAP, MAPS_OF_12 = torch.zeros(1, 8, 4, 4), torch.zeros(1, 12, 2, 2)
 
 
-def mixer(name: str, channels: int = 12, value_channels: int = 12, **own: object) -> None:
-    choose(dict(type=name, **own), MIXERS, num_sizes=3)(channels, value_channels, 3)
+def mixer(name: str, channels: int = 12, value_channels: int = 12, **own: object) -> Attention:
+    return choose(dict(type=name, **own), MIXERS, num_sizes=3)(channels, value_channels, 3)
 
 
 def mobile(**form: object) -> None:
@@ -93,6 +94,8 @@ CASES = [
     *((mixer, dict(name=name, head_channels=24), 'head_channels is 24; choose a divisor of 12')
       for name in MIXERS if name != 'hydra'),
     (mixer, dict(name='mobile', value_channels=13), 'divisor of 12 .* and 13 of values'),
+    *((mixer(name), dict(query=MAPS_OF_12, key=MAPS_OF_12, value=torch.zeros(1, 13, 2, 2)),
+       'queries of 12 and values of 13 channels') for name in MIXERS),
     (SelfAttention, dict(channels=10, num_heads=4), '10 channels are not divisible into 4 heads'),
     (TransposeAttention, dict(channels=8, num_heads=0), '8 channels are not .* into 0 heads'),
     (TransposeAttention, dict(channels=8, softmax_over='rows'), r"one of \('keys', 'queries'\)"),

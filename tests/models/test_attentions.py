@@ -11,7 +11,9 @@ from mmeffvit.deploy.formats.onnx.write import export_backbone
 from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.models import (
     Backbone,
+    EfficientFormerV2,
     MobileViTv2,
+    PVTv2,
     PVTv2MobiAtt,
     SHViT,
     SwiftFormer,
@@ -94,6 +96,24 @@ def test_a_backbone_is_fused_and_exported_with_any_attention(name, tmp_path):
     path = export_backbone(backbone, tmp_path / 'maps.onnx', (65, 96), batch=1)
     expect = partial(expect_maps, BackboneGraph(backbone), backbone)
     assert_agrees(compare(open_onnx(path).run, expect, [smooth_image((65, 96))]))
+
+
+@pytest.mark.parametrize(
+    ('family', 'arch', 'options', 'ignored'),
+    [
+        (PVTv2, 'b0', dict(mobile_stages=(0, 1, 2)), 24),  # 6 blocks with a convolution and a norm
+        (EfficientFormerV2, 's0', dict(attention='mobile'), 20),  # 4 blocks with talking heads
+        (EfficientFormerV2, 's0', dict(attention='mobile', downsampling='mobile'), 21),  # a table
+    ],
+)
+def test_weights_of_the_usual_attention_fit_mobile_attention(
+    family, arch, options, ignored, tmp_path, log
+):
+    source, mobile = randomized(family(arch)).state_dict(), family(arch, **options)
+    torch.save(source, tmp_path / 'usual.pth')
+    mobile.load_pretrained(tmp_path / 'usual.pth')
+    assert all(torch.equal(value, source[key]) for key, value in mobile.state_dict().items())
+    assert f'{ignored} ignored, 0 missing' in log.text
 
 
 def test_linformer_is_built_for_the_patches_of_its_stage_at_256_pixels():

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from mmeffvit.models import Backbone, families
+from mmeffvit.models.layers.grid import Gridded
 from tests.models.declared import DECLARED
 from tests.models.parity import assert_same_maps, load_from, randomized
 from tests.variants import sampled
@@ -62,3 +63,19 @@ def test_gradients_equal_those_of_timm(timm, tmp_path, name, arch):
     for name, parameter in ours.named_parameters():
         largest = max(parameter.abs().max(), noise)
         assert (gradients[name] - parameter).abs().max() <= tolerance * largest, name
+
+
+@pytest.mark.parametrize(('name', 'arch'), [c for c in FIRST if FAMILIES[c[0]].has_timm_size])
+def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log, name, arch):
+    """A backbone for another size has the maps of one that resizes in every forward."""
+    theirs = randomized(timm.create_model(FAMILIES[name].timm_name(arch)))
+    size = (256, 448)
+    x, maps = torch.randn(1, 3, *size), []
+    for options in ({}, dict(resolution=size)):
+        ours = load_from(families()[name](arch, **options), theirs, tmp_path)
+        with torch.no_grad():
+            maps.append(ours(x))
+    for feature, other in zip(*maps, strict=True):
+        torch.testing.assert_close(feature, other)
+    num_tables = sum(isinstance(module, Gridded) for module in ours.modules())
+    assert f'{num_tables} of them resized' in log.text

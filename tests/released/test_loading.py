@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import timm
 import torch
 
 from mmeffvit.errors import UserError
@@ -11,7 +12,7 @@ from mmeffvit.models.checkpoints import Checkpoint, CheckpointError, fit
 from mmeffvit.train.checks.run import load_checked
 from mmeffvit.zoo.identify import naming
 from tests.configs.models import build_empty
-from tests.conftest import ROOT, run_command_here
+from tests.conftest import ROOT, rejected, run_command_here
 from tests.released import cvnets, efficientformerv2, files, shvit
 
 NARROW = 'ssdlite_mobilevitv2_050'
@@ -64,12 +65,13 @@ def test_new_classes_keep_initial_values_and_another_width_is_still_rejected():
     ('file', 'kept'),
     [
         (lambda: cvnets.Encoder(0.5), r''),
+        (lambda: timm.create_model('shvit_s1'), r''),
         (RELEASES[NARROW].network, r'encoder\.'),
         (shvit.RELEASES['retinanet_shvit_s4'], r'backbone\.'),
         (efficientformerv2.RELEASES['maskrcnn_efficientformerv2_s2'], r'backbone\.'),
     ],
 )  # fmt: skip
-def test_a_backbone_in_place_of_a_model_is_named(file, kept):
+def test_a_backbone_or_classifier_in_place_of_a_model_is_named(file, kept):
     with torch.device('meta'):
         state = {key: value for key, value in file().state_dict().items() if re.match(kept, key)}
     message = r'^x\.pt holds only a backbone: the neck and the heads of the model are missing'
@@ -98,20 +100,16 @@ def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
     assert done.returncode == 0, done.stdout
     assert (tmp_path / 'out' / 'p.png').is_file()
     wide = ROOT / 'configs/ssdlite_mobilevitv2_075.py'
-    for tool, arguments in (
-        ('test', data),
-        ('predict', [picture]),
-        ('export', [tmp_path / 'x.onnx']),
+    for command in (
+        ('test', wide, ssd, *data),
+        ('predict', wide, ssd, picture),
+        ('export', wide, ssd, tmp_path / 'x.onnx'),
+        ('train', wide, '--no-check', *data, f'load_from={ssd}'),
     ):
-        done = run_command_here(tool, wide, ssd, *arguments)
-        assert done.returncode == 2
-        assert f'{ssd} is {NARROW} in the cvnets layout and does not fit' in done.stdout
-    done = run_command_here('train', wide, '--no-check', *data, f'load_from={ssd}')
-    assert done.returncode == 2
-    assert f'{ssd} is {NARROW} in the cvnets layout and does not fit' in done.stdout
-    done = run_command_here('train', config, '--resume', ssd, *data)
-    assert done.returncode == 2
-    assert 'is a released model, not a checkpoint of a run' in done.stdout
+        fault = f'{ssd} is {NARROW} in the cvnets layout and does not fit'
+        assert fault in rejected(*command)
+    fault = 'is a released model, not a checkpoint of a run'
+    assert fault in rejected('train', config, '--resume', ssd, *data)
 
 
 def test_functions_of_mmdet_and_mmseg_load_a_released_file(ssd):

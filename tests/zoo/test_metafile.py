@@ -2,12 +2,10 @@
 
 import pytest
 
-import mmeffvit
 from mmeffvit import list_models
-from mmeffvit.errors import UserError
-from mmeffvit.zoo import Model, Result, find_model, read_models
+from mmeffvit.zoo import Model, Result, read_models
 from mmeffvit.zoo.metafile import OURS
-from tests.conftest import ROOT, run_python
+from tests.conftest import ROOT
 from tests.variants import check_all
 
 MODELS = read_models()
@@ -25,33 +23,6 @@ def test_models_are_listed_by_pattern_task_data_and_weights():
     assert trained & others == set()
     assert trained | others == set(MODELS)
     assert list_models('no_such_*') == []
-
-
-@pytest.mark.parametrize(
-    ('options', 'message'),
-    [
-        (dict(task='detect'), "'detect'.* classification, detection, "),
-        (dict(dataset='coco2017'), "'coco2017'.* ADE20K, COCO, "),
-    ],
-)
-def test_an_unknown_task_or_data_set_is_named_with_the_choices(options, message):
-    with pytest.raises(UserError, match=message):
-        list_models(**options)
-
-
-def test_an_unknown_name_gets_the_nearest_ones():
-    with pytest.raises(UserError, match=r"'maskrcnn_shvit_4'.* maskrcnn_shvit_s4"):
-        find_model('maskrcnn_shvit_4')
-    with pytest.raises(UserError, match=r"'\?'"):
-        find_model('?')
-
-
-def test_importing_the_package_reads_no_metafile_and_imports_no_host():
-    heavy = {'mmdet', 'mmseg', 'mmcv', 'mmeffvit.zoo', 'mmeffvit.inference'}
-    code = f'import sys, mmeffvit; print({heavy} & set(sys.modules), mmeffvit.list_models)'
-    assert run_python('-c', code).stdout.startswith('set() <function list_models')
-    assert 'list_models' in mmeffvit.__all__
-    assert not hasattr(mmeffvit, 'no_such_name')
 
 
 def test_metrics_of_all_tasks_are_joined_by_who_measured_them():

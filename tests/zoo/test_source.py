@@ -11,11 +11,12 @@ SSD = 'ssdlite_mobilevitv2_050'
 FILES = (
     'mine.py', 'mine', 'model.onnx', 'saved/config.json', 'saved/model.safetensors',
     'photos/a.jpg', 'photos/config.json', 'photos/script.py', 'run_of_a_tool/script.py',
+    'shvit_s2/config.json', 'shvit_s2/model.safetensors',
 )  # fmt: skip
 KINDS = {
     SSD: Kind.CONFIG, 'mine.py': Kind.CONFIG, 'no.py': Kind.CONFIG, 'mine': Kind.CONFIG,
     'run_of_a_tool': Kind.RUN, 'run_of_a_folder': Kind.RUN,
-    'saved': Kind.SAVED, 'hf://me/bolts': Kind.SAVED,
+    'saved': Kind.SAVED, 'shvit_s2': Kind.SAVED, 'hf://me/bolts': Kind.SAVED,
     'run_of_a_tool/epoch_1.pth': Kind.CHECKPOINT, 'hf://me/bolts/a.safetensors': Kind.CHECKPOINT,
     'model.onnx': Kind.EXPORTED, 'model.mlpackage': Kind.EXPORTED,
     'photos/a.jpg': Kind.OTHER, 'data.zip': Kind.OTHER,
@@ -28,7 +29,7 @@ KINDS = {
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = tmp_path / 'run_of_a_folder' / 'run'
-    for folder in ('run_of_a_tool', 'saved', 'photos', 'shvit_s1', SSD, run):
+    for folder in ('run_of_a_tool', 'saved', 'photos', 'shvit_s1', 'shvit_s2', SSD, run):
         (tmp_path / folder).mkdir(parents=True)
     for name in FILES:
         (tmp_path / name).write_text('open("executed", "w")')

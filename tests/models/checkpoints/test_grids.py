@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.registry import MODELS
 from mmengine.runner.checkpoint import get_state_dict, weights_to_cpu
 from torch import nn
 
@@ -16,17 +15,19 @@ from mmeffvit.models.layers.grid import Gridded
 from mmeffvit.train.engine.train import check_start
 from mmeffvit.zoo.convert import convert_into, write
 from mmeffvit.zoo.hub import save_pretrained
-from tests.models.test_contract import TINY
+from tests.models.test_contract import TINY, build
 
 WIDE = (576, 1024)  # grids of 36 x 64 and 18 x 32 cells, as many as of 48 x 48 and 24 x 24
 FAMILIES = ('EfficientFormerV2', 'DeiT')
 
 
-def build(family: str, resolution: int | tuple[int, int] = WIDE) -> Backbone:
+def initial(family: str, resolution: int | tuple[int, int] = WIDE) -> Backbone:
+    return build(family, TINY[family], resolution=resolution)
+
+
+def ramps(family: str, resolution: int | tuple[int, int] = WIDE) -> Backbone:
     """A backbone whose tables are ramps, which any scrambling changes much."""
-    backbone = MODELS.build(
-        dict(type=f'mmeffvit.{family}', arch=TINY[family], resolution=resolution)
-    )
+    backbone = initial(family, resolution)
     for module in tables(backbone):
         tensor = getattr(module, module.gridded)
         rows, columns = (torch.linspace(0, 1, side) for side in module.grid)
@@ -44,7 +45,7 @@ def tables(backbone: nn.Module) -> list[Gridded]:
 
 
 def assert_ramps(backbone: nn.Module, family: str, resolution: int | tuple[int, int]) -> None:
-    for module, other in zip(tables(backbone), tables(build(family, resolution)), strict=True):
+    for module, other in zip(tables(backbone), tables(ramps(family, resolution)), strict=True):
         # bicubic resizing moves values at the borders; a scrambled ramp differs by up to 1
         torch.testing.assert_close(
             getattr(module, module.gridded), getattr(other, other.gridded), rtol=0, atol=0.03
@@ -71,7 +72,7 @@ def save_as_mmengine_does(backbone: Backbone, path: Path) -> Path:
 def save_converted(backbone: Backbone, path: Path) -> Path:
     family = type(backbone).__name__
     source = save_torch(backbone, path.with_name('source'))
-    into = MODELS.build(dict(type=f'mmeffvit.{family}', arch=TINY[family], resolution=WIDE))
+    into = initial(family)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr('mmeffvit.zoo.convert.build_backbone', lambda _: into)
         write(convert_into(source, family), path.with_suffix('.safetensors'))
@@ -92,15 +93,15 @@ def save_folder(backbone: Backbone, path: Path) -> Path:
 )
 @pytest.mark.parametrize('family', FAMILIES)
 def test_tables_of_wide_images_are_resized_from_their_own_grid(family, save, resolution, tmp_path):
-    path = save(build(family), tmp_path / 'wide')
-    other = MODELS.build(dict(type=f'mmeffvit.{family}', arch=TINY[family], resolution=resolution))
+    path = save(ramps(family), tmp_path / 'wide')
+    other = initial(family, resolution)
     other.load_pretrained(path)
     assert_ramps(other, family, resolution)
 
 
 @pytest.mark.parametrize('family', FAMILIES)
 def test_a_plain_state_dict_is_resized_with_a_warning(family):
-    state, other = build(family).state_dict(), build(family, 768)
+    state, other = ramps(family).state_dict(), ramps(family, 768)
     with pytest.warns(UserWarning, match=r'resized from \(\d+, \d+\) to \(\d+, \d+\)'):
         other.load_state_dict(state)
     assert_ramps(other, family, 768)
@@ -108,37 +109,36 @@ def test_a_plain_state_dict_is_resized_with_a_warning(family):
 
 @pytest.mark.parametrize('family', FAMILIES)
 def test_keys_and_shapes_are_the_same_and_files_without_a_grid_load_strictly(family, tmp_path):
-    source = build(family)
+    source = ramps(family)
     old = OrderedDict(source.state_dict())  # as before grids were saved
     assert (
         old.keys() == dict(source.named_parameters()).keys() | dict(source.named_buffers()).keys()
     )
     for load in (lambda b: b.load_state_dict(old), lambda b: b.load_pretrained(tmp_path / 'old')):
         torch.save(old, tmp_path / 'old')
-        other = MODELS.build(dict(type=f'mmeffvit.{family}', arch=TINY[family], resolution=WIDE))
+        other = initial(family)
         load(other)
         assert all(torch.equal(v, old[key]) for key, v in other.state_dict().items())
-    square = MODELS.build(dict(type=f'mmeffvit.{family}', arch=TINY[family]))
     with pytest.raises(CheckpointError, match='of another shape'):
-        square.load_pretrained(tmp_path / 'old')
+        build(family, TINY[family]).load_pretrained(tmp_path / 'old')
 
 
 @pytest.mark.parametrize('grid', [(1, 2), (0, 5), 'ab', (2**70, 1), [True, 4], None, {}])
 @pytest.mark.parametrize('family', FAMILIES)
 def test_a_grid_that_cannot_be_is_ignored(family, grid, tmp_path):
-    state = build(family).state_dict()
+    state = ramps(family).state_dict()
     for values in state._metadata.values():
         values['grids'] = {'table': grid, 'positions': grid}
     torch.save(state, tmp_path / 'odd.pth')
-    other = MODELS.build(dict(type=f'mmeffvit.{family}', arch=TINY[family], resolution=WIDE))
+    other = initial(family)
     other.load_pretrained(tmp_path / 'odd.pth')
     assert_ramps(other, family, WIDE)
 
 
 @pytest.mark.parametrize('family', FAMILIES)
 def test_training_starts_from_another_grid_and_resumes_only_its_own(family, tmp_path, log):
-    model = Model(build(family, 768))
-    start = open_checkpoint(save_as_mmengine_does(build(family), tmp_path / 'wide'))
+    model = Model(ramps(family, 768))
+    start = open_checkpoint(save_as_mmengine_does(ramps(family), tmp_path / 'wide'))
     runner = type('FakeRunner', (), dict(model=model))
     found = check_start(runner, start, type('C', (), dict(resume=False)))
     model.load_state_dict(found.weights)
@@ -146,4 +146,4 @@ def test_training_starts_from_another_grid_and_resumes_only_its_own(family, tmp_
     assert 'resized to the resolution' in log.text
     with pytest.raises(CheckpointError, match='are of another resolution'):
         load_into(model, start, resume=True)
-    load_into(Model(build(family)), start, resume=True)
+    load_into(Model(ramps(family)), start, resume=True)

@@ -15,17 +15,9 @@ from mmeffvit.models.checkpoints.sources import copy_into, fetch
 from mmeffvit.train.checks.settings import loads_weights
 from tests.deploy.web.browser import serve
 from tests.models.checkpoints import spelling
+from tests.models.parity import randomized
 
 ARCH = dict(channels=(8, 8, 16, 16), depths=(3, 3, 6, 4))  # the blocks of XS
-
-
-def randomised() -> SwiftFormer:
-    backbone = SwiftFormer(ARCH)
-    with torch.no_grad():
-        for tensor in backbone.state_dict().values():
-            if tensor.is_floating_point():
-                tensor.uniform_(0.5, 1.5)
-    return backbone
 
 
 def official_state(backbone: SwiftFormer, output_norms: bool = False) -> dict[str, torch.Tensor]:
@@ -54,7 +46,7 @@ def assert_same(ours: SwiftFormer, source: SwiftFormer) -> None:
 @pytest.mark.parametrize('wrapper', ['model', 'state_dict', None])
 @pytest.mark.parametrize('prefix', ['', 'module.', 'backbone.'])
 def test_an_official_file_loads_whatever_wraps_it(tmp_path, log, wrapper, prefix):
-    source = randomised()
+    source = randomized(SwiftFormer(ARCH))
     state = {prefix + key: value for key, value in official_state(source).items()}
     torch.save({wrapper: state, 'epoch': 3} if wrapper else state, tmp_path / 'official.pth')
     ours = SwiftFormer(ARCH)
@@ -81,7 +73,7 @@ def test_an_official_file_loads_whatever_wraps_it(tmp_path, log, wrapper, prefix
     ids=['list', 'class', 'scope', 'import path', 'with others'],
 )
 def test_every_spelling_of_pretrained_loads_all_weights_and_is_seen_in_a_config(tmp_path, spell):
-    source = randomised()
+    source = randomized(SwiftFormer(ARCH))
     torch.save(official_state(source), tmp_path / 'official.pth')
     init_cfg = spell(checkpoint=str(tmp_path / 'official.pth'), map_location='cpu')
     ours = SwiftFormer(ARCH, init_cfg=init_cfg)
@@ -107,7 +99,7 @@ def test_arguments_of_pretrained_without_effect_are_named():
 
 
 def test_a_dense_official_file_brings_its_output_norms(tmp_path, log):
-    source = randomised()
+    source = randomized(SwiftFormer(ARCH))
     torch.save({'model': official_state(source, output_norms=True)}, tmp_path / 'dense.pth')
     ours = SwiftFormer(ARCH)
     ours.load_pretrained(tmp_path / 'dense.pth')
@@ -117,7 +109,7 @@ def test_a_dense_official_file_brings_its_output_norms(tmp_path, log):
 
 
 def test_the_backbone_of_a_full_detector_loads(tmp_path):
-    source = randomised()
+    source = randomized(SwiftFormer(ARCH))
     state = {f'backbone.{key}': value for key, value in source.state_dict().items()}
     state['neck.lateral_convs.0.conv.weight'] = torch.zeros(1)
     torch.save({'state_dict': state, 'meta': {}}, tmp_path / 'detector.pth')
@@ -128,7 +120,7 @@ def test_the_backbone_of_a_full_detector_loads(tmp_path):
 
 
 def test_stages_that_are_not_built_are_dropped_and_counted(tmp_path, log):
-    source = randomised()
+    source = randomized(SwiftFormer(ARCH))
     torch.save(official_state(source), tmp_path / 'official.pth')
     ours = SwiftFormer(ARCH, out_indices=(0, 1, 2))
     ours.load_pretrained(tmp_path / 'official.pth')
@@ -164,7 +156,7 @@ def test_averaged_weights_are_read_on_request_only(tmp_path):
     ids=['missing', 'left over', 'shape', 'values'],
 )
 def test_anything_unexpected_is_an_error_and_changes_nothing(tmp_path, change, named):
-    source = randomised()
+    source = randomized(SwiftFormer(ARCH))
     state = official_state(source)
     change(state)
     torch.save(state, tmp_path / 'odd.pth')
@@ -184,7 +176,7 @@ def test_a_file_of_another_family_is_named(tmp_path):
 @pytest.mark.parametrize('name', ['model.pth', 'model.safetensors'])
 @pytest.mark.parametrize('kept', [0.3, 0.95])
 def test_a_truncated_file_is_called_that(tmp_path, name, kept):
-    tensors = {key: value.contiguous() for key, value in official_state(randomised()).items()}
+    tensors = SwiftFormer(ARCH).state_dict()
     path = tmp_path / name
     (save_file if path.suffix == '.safetensors' else torch.save)(tensors, path)
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
@@ -192,36 +184,15 @@ def test_a_truncated_file_is_called_that(tmp_path, name, kept):
         SwiftFormer(ARCH).load_pretrained(path)
 
 
-@pytest.fixture
-def server(tmp_path):
-    """A web server on this machine for the files in ``tmp_path / 'web'``."""
-    folder = tmp_path / 'web'
-    folder.mkdir()
-    with serve(folder) as address:
-        yield folder, address.rstrip('/')
-
-
-def test_an_address_is_downloaded_once(tmp_path, monkeypatch, server):
-    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
-    folder, address = server
-    source = randomised()
-    torch.save(official_state(source), folder / 'official.pth')
-    SwiftFormer(ARCH).load_pretrained(f'{address}/official.pth')
-    (folder / 'official.pth').unlink()
-    ours = SwiftFormer(ARCH)
-    ours.load_pretrained(f'{address}/official.pth')  # from the cache
-    assert_same(ours, source)
-
-
 @pytest.mark.parametrize('kind', ['symbolic', 'hard'])
-def test_an_unfinished_download_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path, server):
-    folder, address = server
-    (folder / 'official.pth').write_bytes(b'weights')
+def test_an_unfinished_download_that_is_a_link_leaves_its_target_as_it_is(kind, tmp_path):
+    (tmp_path / 'official.pth').write_bytes(b'weights')
     mine, part = tmp_path / 'mine', tmp_path / 'cache' / 'official.pth.part'
     mine.write_bytes(b'precious')
     part.parent.mkdir()
     (part.symlink_to if kind == 'symbolic' else part.hardlink_to)(mine)
-    download(f'{address}/official.pth', tmp_path / 'cache' / 'official.pth')
+    with serve(tmp_path) as address:
+        download(f'{address}official.pth', tmp_path / 'cache' / 'official.pth')
     assert (tmp_path / 'cache' / 'official.pth').read_bytes() == b'weights'
     assert mine.read_bytes() == b'precious'
 

@@ -76,18 +76,6 @@ def test_markers_tell_the_layouts_apart(timm, family):
                 assert recognize(spelled, other.layouts) is None
 
 
-def test_norms_of_the_dense_mode_find_their_maps():
-    official = [f'norm{number}.weight' for number in (0, 2, 4, 6)]
-    renamed, _ = rename(official, layout('swiftformer', 'official').table)
-    assert list(renamed.values()) == [f'output_norms.{stage}.weight' for stage in range(4)]
-
-
-def test_indices_of_the_official_file_are_dropped():
-    table = layout('efficientformerv2', 'official').table
-    keys = ['network.5.attn.attention_bias_idxs', 'network.6.2.token_mixer.attention_bias_idxs']
-    assert rename(keys, table) == ({}, keys)
-
-
 def test_two_keys_may_not_become_one():
     with pytest.raises(CheckpointError, match=r"'x\.bias'"):
         rename(['a.bias', 'b.bias'], ((r'^[ab]\.', 'x.'),))

@@ -7,49 +7,42 @@ from mmengine.dataset import Compose
 from PIL import Image
 
 import mmeffvit
-from mmeffvit.errors import CheckpointError
 from mmeffvit.models.checkpoints import load_into, open_checkpoint
 from mmeffvit.zoo.convert import convert, write
-from tests.configs.models import build_empty, load
+from tests.configs.models import load
 from tests.models.checkpoints.spelling import official_keys
 from tests.models.classification.models import build
 from tests.models.parity import TOLERANCE, randomized
+from tests.models.test_parity import FAMILIES, FIRST
 
 SIDE = 96
 
 
-CASES = [  # name in timm, our config, whether timm builds it for one size of images
-    ('swiftformer', 'swiftformer_xs', 'swiftformer_xs', False),
-    ('shvit', 'shvit_s1', 'shvit_s1', False),
-    ('mobilevitv2', 'mobilevitv2_050', 'mobilevitv2_050', False),
-    ('efficientformerv2', 'efficientformerv2_s0', 'efficientformerv2_s0', True),
-    ('pvt_v2', 'pvt_v2_b0', 'pvtv2_b0', False),
-    ('deit', 'deit_tiny_patch16_224', 'deit_t', True),
-    ('deit', 'deit_tiny_distilled_patch16_224', 'deit_t', True),
-]
-
-
-@pytest.mark.parametrize(('family', 'name', 'config', 'is_sized'), CASES)
-def test_scores_are_those_of_timm(timm, tmp_path, family, name, config, is_sized):
-    theirs = randomized(timm.create_model(name, **(dict(img_size=SIDE) if is_sized else {})))
-    model = load(f'classifier_{config}').model
-    if is_sized:
-        model.backbone.resolution = SIDE
-    if 'distilled' in name:
+@pytest.mark.parametrize(
+    ('family', 'arch', 'distilled'), [*((*case, False) for case in FIRST), ('DeiT', 't', True)]
+)
+def test_scores_are_those_of_timm(timm, tmp_path, family, arch, distilled):
+    known, size = FAMILIES[family], {}
+    model = load(f'classifier_{family.lower()}_{arch}').model
+    if known.has_timm_size:
+        size, model.backbone.resolution = dict(img_size=SIDE), SIDE
+    name = known.timm_name(arch)
+    if distilled:
+        name = name.replace('tiny', 'tiny_distilled')
         model.backbone.class_tokens, model.head.distilled = 2, True
-    ours = build(model).eval()
+    theirs, ours = randomized(timm.create_model(name, **size)), build(model).eval()
     state = theirs.state_dict()
     x = torch.randn(2, 3, SIDE, SIDE)
     with torch.no_grad():
         expected = theirs(x)
-    for layout, keys in (('official', official_keys(family, state)), ('timm', None)):
+    for layout, keys in (('official', official_keys(known.timm, state)), ('timm', None)):
         path = tmp_path / f'{layout}.pth'
         released = {keys[key] if keys else key: value for key, value in state.items()}
         torch.save({'model': released}, path)
         checkpoint = open_checkpoint(path)
         report = load_into(ours, checkpoint)
-        known = 'official' if family == 'deit' else layout  # timm has the official keys
-        assert (report.layout, report.missing, report.resized) == (known, (), ())
+        found = 'official' if family == 'DeiT' else layout  # timm has the official keys
+        assert (report.layout, report.missing, report.resized) == (found, (), ())
         with torch.no_grad():
             error = (ours(x) - expected).abs().max()
         assert error <= TOLERANCE * expected.abs().max()
@@ -74,13 +67,6 @@ def test_a_converted_classifier_is_a_model_and_a_backbone(timm, tmp_path):
     backbone = convert(tmp_path / 'ours.safetensors')
     assert (backbone.family, backbone.arch) == ('MobileViTv2', '050')
     assert all(key.startswith('head.') for key in backbone.report.dropped)
-
-
-def test_a_classifier_in_place_of_a_detector_is_a_backbone_alone(timm, tmp_path):
-    path = tmp_path / 'shvit_s1.pth'
-    torch.save(timm.create_model('shvit_s1').state_dict(), path)
-    with pytest.raises(CheckpointError, match='holds only a backbone: the neck and the heads'):
-        load_into(build_empty('retinanet_shvit_s4'), open_checkpoint(path))
 
 
 # of every family: resized short side, crop, whether mean and std are ImageNet's

@@ -11,9 +11,9 @@ from mmeffvit.models import DeiT, DeiTMobiAtt
 from mmeffvit.models.deit.backbone import resize_positions
 from mmeffvit.models.mobile_attention.mixers import MIXERS
 from tests.models.checkpoints.spelling import official_state
+from tests.models.declared import DEIT as TINY
 from tests.models.parity import assert_same_maps, load_from, randomized
 
-TINY = dict(channels=16, heads=2, depths=(1, 1, 1, 1))
 official = partial(official_state, name='deit_tiny_distilled_patch16_224')
 
 
@@ -34,35 +34,6 @@ def test_positions_are_resized_like_an_image_and_kept_at_their_own_size():
         image = positions[0, 1:, channel].view(1, 1, 3, 4)
         expected = F.interpolate(image, (7, 9), mode='bicubic', align_corners=False)
         torch.testing.assert_close(resized[0, 1:, channel], expected.flatten())
-
-
-@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
-def test_weights_are_resized_to_the_resolution_on_loading(cls, tmp_path, log):
-    """A backbone for another size starts with the maps of one that resizes in every pass."""
-    torch.save({'model': official(DeiT(TINY))}, tmp_path / 'official.pth')
-    size = (80, 144)
-    plain, resized = cls(TINY).eval(), cls(TINY, resolution=size).eval()
-    x = torch.randn(1, 3, *size)
-    maps = []
-    for backbone in (plain, resized):
-        backbone.load_pretrained(tmp_path / 'official.pth')
-        with torch.no_grad():
-            maps.append(backbone(x))
-    for feature, other in zip(*maps, strict=True):
-        torch.testing.assert_close(feature, other)
-    assert '1 of them resized, 0 ignored, 0 missing' in log.text
-
-
-@torch.no_grad()
-@pytest.mark.parametrize('cls', [DeiT, DeiTMobiAtt])
-def test_class_tokens_are_the_first_tokens_of_the_last_block(cls):
-    backbone = cls(TINY, class_tokens=2, output='class_tokens', out_indices=(3,)).eval()
-    seen = []
-    backbone.stages[3].register_forward_hook(lambda *args: seen.append(args[2][0]))
-    (tokens,) = backbone(torch.randn(2, 3, 64, 48))
-    assert tokens.shape == (2, 2, 16)
-    assert tokens.equal(seen[0][:, :2])
-    assert seen[0].shape == (2, 2 + 4 * 3, 16)
 
 
 @torch.no_grad()

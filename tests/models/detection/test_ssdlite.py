@@ -55,12 +55,20 @@ def rows(levels: list[torch.Tensor], channels: int) -> torch.Tensor:
     return torch.cat(flat).double()
 
 
-@pytest.mark.parametrize('cells', [CELLS, [(13, 19), (7, 10), (4, 5), (2, 3), (1, 2), (1, 1)]])
-def test_anchors_are_those_of_the_definition_for_any_map(cells):
-    anchors = torch.cat(make_head().prior_generator.grid_priors(cells))
-    expected = to_corners(naive_anchors(cells))
-    # float32 against float64, relative to the image
-    assert torch.allclose(anchors.double(), expected, atol=1e-6, rtol=0)
+@pytest.mark.parametrize(
+    ('size', 'cells'),
+    [
+        ((320, 320), CELLS),
+        ((200, 300), [(13, 19), (7, 10), (4, 5), (2, 3), (1, 2), (1, 1)]),
+    ],
+)
+def test_anchors_are_those_of_the_definition_and_cover_inputs_of_any_size(size, cells):
+    meta = dict(batch_input_shape=size, pad_shape=(size[0], size[1] - 10))
+    (anchors,), (valid,) = make_head().get_anchors(cells, [meta], device='cpu')
+    expected = to_corners(naive_anchors(cells)) * torch.tensor(size[::-1] * 2)
+    # float32 against float64, at coordinates of some hundred pixels
+    assert torch.allclose(torch.cat(anchors).double(), expected, atol=3e-4, rtol=0)
+    assert torch.cat(valid).all()
 
 
 @pytest.mark.parametrize('key', ['in_channels', 'feat_channels'])
@@ -101,13 +109,3 @@ def test_predictions_are_the_best_of_each_class_over_all_levels(
     torch.testing.assert_close(found.scores.double(), expected[1], rtol=0, atol=1e-5)
     # float32 at coordinates of some hundred pixels
     torch.testing.assert_close(found.bboxes.double(), expected[0], rtol=0, atol=1e-3)
-
-
-def test_anchors_cover_the_input_of_the_network_at_any_size():
-    head = make_head()
-    cells = [(13, 19), (7, 10), (4, 5), (2, 3), (1, 2), (1, 1)]
-    meta = dict(batch_input_shape=(200, 300), pad_shape=(200, 290))
-    (anchors,), (valid,) = head.get_anchors(cells, [meta], device='cpu')
-    expected = to_corners(naive_anchors(cells)) * torch.tensor([300, 200, 300, 200])
-    assert torch.allclose(torch.cat(anchors).double(), expected, atol=1e-3)
-    assert torch.cat(valid).all()

@@ -7,41 +7,7 @@ import torch.nn.functional as F
 from mmeffvit.models import EfficientFormerV2
 from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention, TalkingHeadsAttention
 from tests.models.declared import EFFICIENTFORMERV2 as TINY
-from tests.models.parity import load_from, randomized
-
-
-def last_map(backbone: EfficientFormerV2, height: int, width: int) -> torch.Tensor:
-    x = torch.rand(1, 3, height, width, generator=torch.Generator().manual_seed(7))
-    with torch.no_grad():
-        return backbone(x)[-1]
-
-
-def test_tables_are_resized_to_the_resolution_on_loading(timm, tmp_path, log):
-    theirs = randomized(timm.create_model('efficientformerv2_s0'))
-    ours = EfficientFormerV2('s0', resolution=(256, 448))
-    load_from(ours, theirs, tmp_path)
-    table = ours.stages[3].blocks[-1].attention.mixer.position_bias
-    source = theirs.stages[3].blocks[-1].token_mixer.attention_biases
-    assert table.grid == (8, 14)
-    # corners are kept: distance zero, and the largest distances in rows, columns and both
-    image, other = table.table.view(8, 8, 14), source.view(8, 7, 7)
-    rows, columns = [0, 0, -1, -1], [0, -1, 0, -1]
-    torch.testing.assert_close(image[:, rows, columns], other[:, rows, columns])
-    assert '5 of them resized' in log.text
-    # at the size of the resolution, a backbone with tables for 224 does the same in its forward
-    small = load_from(EfficientFormerV2('s0'), theirs, tmp_path)
-    torch.testing.assert_close(last_map(ours, 256, 448), last_map(small, 256, 448))
-
-
-@pytest.mark.parametrize(('downsampling', 'dropped'), [('local_global', 20), ('mobile', 21)])
-def test_original_weights_load_into_mobile_attention(timm, tmp_path, log, downsampling, dropped):
-    theirs = randomized(timm.create_model('efficientformerv2_s0'))
-    ours = EfficientFormerV2('s0', attention='mobile', downsampling=downsampling)
-    load_from(ours, theirs, tmp_path)
-    value = ours.stages[3].blocks[-1].attention.value.conv.weight
-    assert torch.equal(value, theirs.stages[3].blocks[-1].token_mixer.v.conv.weight)
-    # a table and two talking heads with bias in each of four blocks; 9 tensors of classifiers
-    assert f'{dropped + 9} ignored, 0 missing' in log.text
+from tests.models.parity import randomized
 
 
 @pytest.mark.parametrize('size', [(6, 8), (7, 5)])

@@ -13,11 +13,6 @@ def made_for(rows: int, columns: int) -> PositionBias:
     return bias
 
 
-def test_a_table_is_unchanged_to_the_bit_at_its_own_size():
-    table = torch.randn(8, 49)
-    assert torch.equal(resize_table(table, (7, 7), (7, 7)), table)
-
-
 def test_resizing_is_bilinear_in_both_distances_and_keeps_the_corners():
     rows, columns = torch.arange(3.0)[:, None], torch.arange(4.0)
     table = (10 * rows + columns).view(1, -1)  # linear: bilinear interpolation is exact

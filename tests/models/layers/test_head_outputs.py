@@ -130,15 +130,19 @@ def test_a_head_is_its_columns_of_the_projection(name):
         assert len(maps) == (name != 'map')
 
 
+def mean_cosines(heads: torch.Tensor) -> list[float]:
+    """(B, M, N): the similarity of each head to the others."""
+    cosines = torch.cosine_similarity(heads[:, :, None], heads[:, None], dim=3).mean(dim=0)
+    return pytest.approx(((cosines.sum(1) - 1) / (len(cosines) - 1)).tolist(), rel=1e-4)
+
+
 @torch.no_grad()
 def test_similarity_is_the_mean_cosine_to_the_other_heads():
     layer = MIXERS['talking'].eval()
     inputs = X, X.roll(1, 1), X.roll(2, 1)
     with compare_heads(layers_with_heads(layer)) as (outputs, maps):
         heads = layer(*inputs).flatten(2).unflatten(1, (4, -1)).flatten(2)
-    cosines = torch.cosine_similarity(heads[:, :, None], heads[:, None], dim=3).mean(dim=0)
-    expected = (cosines.sum(1) - 1) / 3
-    torch.testing.assert_close(torch.tensor(outputs[''].by_head()), expected)
+    assert outputs[''].by_head() == mean_cosines(heads)
     assert outputs[''].images == maps[''].images == 2
 
 
@@ -150,11 +154,9 @@ def test_whole_maps_of_all_tokens_are_compared():
     query, key, _ = layer.qkv(tokens).chunk(3, dim=2)
     query, key = (m.unflatten(2, (4, 4)).transpose(1, 2) for m in (query, key))
     maps = (query @ key.mT / 2).softmax(3).flatten(2)  # (B, M, T T)
-    cosines = torch.cosine_similarity(maps[:, :, None], maps[:, None], dim=3).mean(dim=0)
-    expected = (cosines.sum(1) - 1) / 3
     with compare_heads(layers_with_heads(layer)) as (_, found):
         layer(tokens, (3, 4))
-    torch.testing.assert_close(torch.tensor(found[''].by_head()), expected)
+    assert found[''].by_head() == mean_cosines(maps)
 
 
 @torch.no_grad()
@@ -164,10 +166,9 @@ def test_maps_of_a_layer_that_reads_one_query_are_those_of_every_query():
     query, key, _ = layer.qkv(layer.norm(x[:, :16])).flatten(2).split(layer.qkv_sizes, dim=1)
     query, key = (m.unflatten(1, (4, 16)) for m in (query, key))
     maps = (query.mT @ key / 4).softmax(3).flatten(2)
-    others = torch.cosine_similarity(maps[:, :1], maps[:, 1:], dim=2).mean()
     with compare_heads(layers_with_heads(layer)) as (_, found):
         layer(x)
-    assert found[''].by_head()[0] == pytest.approx(float(others), rel=1e-4)
+    assert found[''].by_head() == mean_cosines(maps)
 
 
 def test_a_single_head_has_no_others():

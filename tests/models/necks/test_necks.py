@@ -1,4 +1,4 @@
-"""Level sizes of the necks, their definitions, gradients and fused forms.
+"""Level sizes of the necks, their definitions and gradients; test_fusion.py fuses them.
 
 Values of `TransposedFPN` are compared with the authors' in tests/released.
 """
@@ -6,12 +6,10 @@ Values of `TransposedFPN` are compared with the authors' in tests/released.
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from mmeffvit.deploy import fuse
 from mmeffvit.models.necks import LightPAN, SimpleFeaturePyramid, TransposedFPN
 from mmeffvit.models.necks.light_pan import FinerLevel
-from tests.models.parity import randomized
 
 CHANNELS = (8, 12, 16)
 SIZES = [(26, 20), (13, 10), (7, 5)]  # an odd side is rounded up
@@ -49,16 +47,6 @@ def test_every_level_of_light_pan_depends_on_every_map():
     for level in neck(inputs):
         gradients = torch.autograd.grad(level.abs().sum(), inputs, retain_graph=True)
         assert all(gradient.abs().sum() > 0 for gradient in gradients)
-
-
-@pytest.mark.parametrize('options', [BOTH, {}])
-def test_a_fused_light_pan_has_no_norms_and_gives_the_same(options):
-    neck = randomized(LightPAN(CHANNELS, 8, **options)).double()
-    fused, inputs = fuse(neck), [x.double() for x in maps()]
-    assert not any(isinstance(module, nn.BatchNorm2d) for module in fused.modules())
-    with torch.no_grad():
-        for level, expected in zip(fused(inputs), neck(inputs), strict=True):
-            torch.testing.assert_close(level, expected)
 
 
 def test_a_finer_level_has_channels_of_its_own_for_each_new_pixel():

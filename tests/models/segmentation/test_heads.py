@@ -7,6 +7,7 @@ from mmengine.registry import init_default_scope
 from mmengine.structures import PixelData
 
 from mmeffvit.registry import MODELS
+from tests.models.parity import randomized
 
 pytest.importorskip('mmseg')
 
@@ -34,13 +35,7 @@ def make(name, **options):
     head = MODELS.build(
         dict(type=name, **sizes, norm_cfg=dict(type='BN'), align_corners=True, **options)
     )
-    for parameter in head.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    for module in head.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.running_mean.normal_()
-            module.running_var.uniform_(0.5, 2.0)
-    return head.double().eval()
+    return randomized(head).double()
 
 
 @pytest.mark.parametrize('name', ['mmeffvit.SlimPSPHead', 'mmeffvit.SlimASPPHead'])

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mmeffvit.models import SHViT
 from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
-from mmeffvit.models.shvit.backbone import VARIANTS, Downsample, SHViTBlock, with_ratio
+from mmeffvit.models.shvit.backbone import Downsample, SHViTBlock
 
 
 def test_blocks_start_as_the_identity_and_downsampling_does_not():
@@ -38,18 +38,11 @@ def test_a_partial_ratio_gives_the_attended_channels(arch, options, attended):
     assert all(m.qkv_sizes[:2] == (heads * 16, heads * 16) for m in layers)
 
 
-def test_the_ratio_of_the_paper_is_that_of_the_released_models_to_one_channel():
-    for arch in VARIANTS.values():
-        found = with_ratio(arch, 1 / 4.67, 1).attended
-        assert all(abs(a - b) <= 1 for a, b in zip(found, arch.attended, strict=True))
-
-
 # rows of table 6, and the single head on all channels of figure 6 (b): MACs of the
 # backbone alone at 224 x 224 by another counter, and millions of parameters
 ROWS = {
     '2 no attention': (dict(attention='none'), 0.5495, 12.06),
     '3 ratio 1/8': (dict(partial_ratio=1 / 8), 0.5980, 13.73),
-    '4 ratio 1/4.67': ({}, 0.6001, 13.80),
     '5 ratio 1/2': (dict(partial_ratio=1 / 2), 0.6121, 14.17),
     'all channels': (dict(partial_ratio=1.0), 0.6513, 15.46),
 }
