@@ -30,7 +30,7 @@ def tables() -> str:
         [
             licenses(models),
             *(section(head, list(found)) for head, found in heads),
-            backbones(models),
+            section('Backbones', [model for model in models if model.config is None]),
             '\n',
         ]
     )
@@ -48,17 +48,6 @@ def licenses(models: Iterable[Model]) -> str:
         for (family, name, url), files in ((key, found[key].values()) for key in found)
     )
     return '\n## Licenses of the weights\n\n' + table(('family', 'license', 'files'), rows)
-
-
-def backbones(models: Iterable[Model]) -> str:
-    """Backbones: one line of those with the weights of a classifier, and a row for each other."""
-    files = {model.weights for model in models if model.config}
-    own = [model for model in models if model.config is None]
-    of_classifiers = (m for m in own if m.weights in files)
-    line = ', '.join(f'{model.name} {model.parameters / 1e6:.2f}' for model in of_classifiers)
-    text = f'\nThese are the classifiers above without their last layer; parameters in M: {line}.\n'
-    table = section('Backbones', [model for model in own if model.weights not in files])
-    return table.replace('\n\n', f'\n{text}\n', 1)
 
 
 def section(title: str, models: list[Model]) -> str:
