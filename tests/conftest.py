@@ -128,7 +128,11 @@ def messages() -> Iterator[None]:
 @pytest.fixture(scope='session')
 def coco_mini() -> Path:
     """Images of COCO, for tests that need real images."""
-    folder = SHARED / 'coco_mini'
+    return published('coco_mini')
+
+
+def published(name: str) -> Path:
+    folder = SHARED / name
     if not folder.is_dir():
         pytest.skip(f'the images are not at {folder}')
     return folder

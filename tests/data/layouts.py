@@ -515,6 +515,10 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
                    'classes', dict(train=6, val=6), 2),
     'Intel': (splits('seg_train/seg_train', 'seg_test/seg_test') | each('seg_pred/seg_pred/{}.jpg'),
               'classes', dict(train=6, test=6), 2),
+    'two classes of numbered photos': (
+        each('cat/{}.jpg') | each('dog/{}.jpg'), 'classes', dict(train=6), 2),
+    'a class called train': (
+        splits('train', classes=('dog', 'train')), 'classes', dict(train=6), 2),
     'flower_photos': (splits('flower_photos') | {'flower_photos/LICENSE.txt': 'CC-BY'},
                       'classes', dict(train=6), 2),
 }  # fmt: skip
@@ -541,6 +545,13 @@ REFUSED: dict[str, tuple[Layout, str]] = {
     'Roboflow for YOLOv4': (ROBOFLOW | each('train/{}.jpg')
                             | {'train/_annotations.txt': lines('{}.jpg 5,10,35,30,0')},
                             r'\.txt of 6 words a line'),
+    'a class called train without a split': (
+        each('train/{}.png') | each('dog/{}.png'), 'in no known format: it has 6 images'),
+    'images like masks': (
+        each('images/{}.png', labels) | each('masks/{}.png', labels), '--images DIR --masks DIR'),
+    'a text beside a photograph': (
+        splits('flowers') | {'flowers/bolt/flowersbolt0.txt': '12 14 30 40 rose'},
+        r'5 words a line\n.*\n.*bolt0\.txt may hold annotations'),
     'CVAT for MOT': (each('img1/{}.png') | {'gt/gt.txt': lines('{},1,5,10,30,20,1,1,1.0')},
                      r'\.txt of 9 numbers a line'),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -145,6 +146,13 @@ def write_maps(root: Path, count: int = 6, *, kind: str = 'values', table: str =
         }[table]  # fmt: skip
         (root / table).write_text('\n'.join(lines))
     return root
+
+
+def edit_json(path: Path, change: Callable[[Any], object]) -> None:
+    """Change the content of a file in place."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
 
 
 def files_in(root: Path) -> dict[str, bytes]:

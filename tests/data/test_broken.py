@@ -3,7 +3,6 @@
 Those that a config's data can have as well are in tests/train/checks/test_data.py.
 """
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from mmeffvit.data import faults
 from mmeffvit.data.faults import Fault
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.errors import UserError
-from tests.data.sets import files_in, write_maps, write_roboflow, write_voc, write_yolo
+from tests.data.sets import edit_json, files_in, write_maps, write_roboflow, write_voc, write_yolo
 
 IMAGE = Path('images/train/train_0.png')
 LABELS = Path('labels/train/train_0.txt')
@@ -31,10 +30,7 @@ def append(path: Path, text: str) -> None:
 
 
 def edit_coco(root: Path, change: Callable[[dict], object]) -> None:
-    path = root / 'train' / '_annotations.coco.json'
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+    edit_json(root / 'train' / '_annotations.coco.json', change)
 
 
 def replace(path: Path, old: str, new: str) -> None:

@@ -6,16 +6,13 @@ import shutil
 import cv2
 import numpy as np
 import pytest
-from mmcv.transforms import LoadImageFromFile
-from mmdet.utils import register_all_modules
-from mmengine.registry import DATASETS
 
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
-from tests.conftest import run_tool_here
+from tests.conftest import message_of, run_tool_here
 from tests.data.sets import (
     drawn,
     files_in,
@@ -163,34 +160,19 @@ def test_xml_files_for_validation_alone_are_rejected(tmp_path):
         prepare(root, tmp_path / 'index', PrepareOptions())
 
 
-def test_label_maps_are_not_for_detectors_and_boxes_not_for_segmentors(tmp_path):
+def test_label_maps_are_not_for_detectors(tmp_path):
     write_maps(tmp_path / 'maps')
-    write_yolo(tmp_path / 'boxes')
     with pytest.raises(UserError, match='only segmentors can be trained on'):
         prepare(tmp_path / 'maps', tmp_path / 'a', PrepareOptions())
-    with pytest.raises(UserError, match='a segmentor needs masks'):
-        prepare(tmp_path / 'boxes', tmp_path / 'b', PrepareOptions(for_segmentor=True))
 
 
-def test_the_tool_writes_an_index_that_mmdet_reads_and_one_message_for_faults(tmp_path):
+def test_the_tool_writes_an_index_and_one_message_for_faults(tmp_path):
     root = write_yolo(tmp_path / 'data', train=8, val=0)
     run = run_tool_here(CONVERTER, root, tmp_path / 'out', '--val-fraction', 0.25)
     assert run.returncode == 0, run.stdout
     assert f'train.json: 6 images, names relative to {root}/images/train' in run.stdout
-    settings = dict(
-        type='mmdet.CocoDataset',
-        ann_file=str(tmp_path / 'out' / 'val.json'),
-        data_prefix=dict(img=str(root / 'images' / 'train')),
-        metainfo=dict(classes=CLASSES),
-        pipeline=[dict(type=LoadImageFromFile)],
-    )
-    register_all_modules(False)
-    dataset = DATASETS.build(settings)
-    assert len(dataset) == 2
-    assert dataset[0]['img'].shape == (64, 64, 3)
     (root / 'labels' / 'train' / 'train_0.txt').write_text('x')
-    run = run_tool_here(CONVERTER, root, tmp_path / 'other')
-    assert run.returncode == 2
-    assert 'error: the dataset has errors, see above: lines that are not' in run.stdout
+    message = message_of(run_tool_here(CONVERTER, root, tmp_path / 'other'))
+    assert message.startswith('the dataset has errors, see above: lines that are not')
     run = run_tool_here(CONVERTER, root, tmp_path / 'other', '--val-fraction', 2)
-    assert 'error: --val-fraction is 2.0' in run.stdout
+    assert message_of(run).startswith('--val-fraction is 2.0')

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from mmeffvit.data.faults import BOX_EMPTY, Grade
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.write import Split, area_of
 from mmeffvit.errors import UserError
-from tests.conftest import SHARED
+from tests.conftest import published
 from tests.data import layouts
 from tests.data.layouts import READ, REFUSED, boxes, sides
 from tests.data.sets import files_in
@@ -77,20 +76,10 @@ def test_holes_of_polygons_are_no_part_of_an_object(tmp_path):
     assert area_of(bitmap) == 30 * 20
 
 
-def link(source: Path, target: Path, names: set[str]) -> None:
-    """Link those files of a folder whose names without suffix are given."""
-    target.mkdir(parents=True)
-    for path in source.iterdir():
-        if path.stem in names:
-            (target / path.name).symlink_to(path)
-
-
 @pytest.mark.parametrize('inner', ['', 'BCCD'])
 def test_a_clone_of_bccd_is_read_without_an_option(inner, tmp_path):
     """Every file of the repository; two boxes have no area, and no image is lost."""
-    source = SHARED / 'bccd'
-    if not source.is_dir():
-        pytest.skip(f'the images are not at {source}')
+    source = published('bccd')
     clone = tmp_path / 'clone'
     layouts.write(clone, {k: v for k, v in layouts.bccd().items() if not k.startswith('BCCD/')})
     (clone / 'BCCD').mkdir()
@@ -100,25 +89,4 @@ def test_a_clone_of_bccd_is_read_without_an_option(inner, tmp_path):
     counts = {split: len(part) for split, part in data.splits.items()}
     assert counts == dict(train=205, val=87, test=72)
     assert data.findings.counts[BOX_EMPTY] == 2
-    assert not data.findings.of(Grade.WARNING, Grade.ERROR)
-
-
-@pytest.mark.parametrize('inner', ['', 'CamVid'])
-def test_a_clone_of_camvid_is_read_without_an_option(inner, tmp_path):
-    """A tenth of its images, in the folders of the repository."""
-    source = SHARED / 'camvid'
-    if not source.is_dir():
-        pytest.skip(f'the images are not at {source}')
-    clone = tmp_path / 'clone'
-    layouts.write(clone, {k: v for k, v in layouts.camvid().items() if not k.startswith('CamVid/')})
-    wanted = {}
-    for split in ('train', 'val', 'test'):
-        names = {path.stem for path in sorted((source / split).iterdir())[::10]}
-        wanted[split] = len(names)
-        for folder in (split, f'{split}annot'):
-            link(source / folder, clone / 'CamVid' / folder, names)
-    options = PrepareOptions(for_segmentor=True)
-    data, _ = prepare(clone / inner, tmp_path / 'index', options)
-    assert {split: len(part) for split, part in data.splits.items()} == wanted
-    assert len(data.classes) == 12
     assert not data.findings.of(Grade.WARNING, Grade.ERROR)

@@ -5,11 +5,9 @@ import json
 import cv2
 import numpy as np
 import pytest
-from mmengine.registry import init_default_scope
 from pycocotools.coco import COCO
 
 from mmeffvit.data.shapes import (
-    ADE20K_CLASSES,
     CLASSES,
     ShapesSpec,
     draw_image,
@@ -96,22 +94,3 @@ def test_label_maps_are_those_of_the_instances_and_outlines_are_unlabeled(ade_fo
         padded = np.pad(expected, 1, mode='edge')
         around = [padded[y : y + 64, x : x + 64] for y in range(3) for x in range(3)]
         assert np.array_equal(labeled, np.all([n == expected for n in around], axis=0)[:48])
-
-
-def test_mmseg_reads_label_maps_as_ade20k_or_under_names_of_their_own(ade_folder):
-    from mmseg.datasets import ADE20KDataset, BaseSegDataset
-
-    init_default_scope('mmseg')
-    pipeline = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations')]
-    common = dict(data_root=str(ade_folder), pipeline=pipeline)
-    own = dict(metainfo=dict(classes=ADE20K_CLASSES), img_suffix='.jpg', seg_map_suffix='.png')
-    for split, count in (('training', SPEC.num_train), ('validation', SPEC.num_val)):
-        prefix = dict(img_path=f'images/{split}', seg_map_path=f'annotations/{split}')
-        ade = ADE20KDataset(data_prefix=prefix, **common)
-        renamed = BaseSegDataset(data_prefix=prefix, reduce_zero_label=True, **own, **common)
-        assert len(ade) == len(renamed) == count
-        seen = set()
-        for one, other in zip(ade, renamed, strict=True):
-            assert np.array_equal(one['gt_seg_map'], other['gt_seg_map'])
-            seen |= set(np.unique(one['gt_seg_map']).tolist())
-        assert seen == {*range(len(ADE20K_CLASSES)), 255}

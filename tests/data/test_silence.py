@@ -1,7 +1,6 @@
 """Nothing of a dataset is dropped in silence, and what would teach nothing is an error."""
 
 import json
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -16,23 +15,13 @@ from mmeffvit.errors import UserError
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.train.folder.write_config import raised
 from mmeffvit.utils.images import read_labels
-from tests.data.sets import polygon_line, write_roboflow, write_voc, write_yolo
-
-SPLITS = ('train', 'valid')
-
-
-def edit(root: Path, change) -> None:
-    for split in SPLITS:
-        path = root / split / '_annotations.coco.json'
-        content = json.loads(path.read_text())
-        for row in content['annotations']:
-            change(row)
-        path.write_text(json.dumps(content))
+from tests.data.sets import edit_json, polygon_line, write_roboflow, write_voc, write_yolo
 
 
 def test_only_crowds_are_an_error_and_objects_on_request(tmp_path, capsys):
     root = write_roboflow(tmp_path / 'data')
-    edit(root, lambda row: row.update(iscrowd=1))
+    for path in root.rglob('*.json'):
+        edit_json(path, lambda content: [row.update(iscrowd=1) for row in content['annotations']])
     with pytest.raises(UserError, match=r'crowd region .*\n?.*--crowds-are-objects'):
         prepare(root, tmp_path / 'a', PrepareOptions())
     data, _ = prepare(root, tmp_path / 'b', PrepareOptions(crowds_are_objects=True))

@@ -14,7 +14,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder.base import Base, Start
 from mmeffvit.train.folder.recipe import Overrides, make_recipe
 from mmeffvit.train.folder.write_config import write_config
-from tests.conftest import SHARED
+from tests.conftest import published
 from tests.data import layouts
 from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
 
@@ -31,13 +31,6 @@ LOGGED = 'default_hooks.logger.interval=1'
 @pytest.fixture
 def workplace(tmp_path, monkeypatch) -> Workplace:
     return Workplace(tmp_path, monkeypatch)
-
-
-def published(name: str) -> Path:
-    source = SHARED / name
-    if not source.is_dir():
-        pytest.skip(f'the images are not at {source}')
-    return source
 
 
 def clone_bccd(folder: Path) -> None:

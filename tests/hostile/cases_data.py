@@ -3,7 +3,6 @@
 Every damage comes with words of the fault that it is, which training and the check both name.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 
 from PIL import Image
 
+from tests.data.sets import edit_json
 from tests.hostile.commands import SMALL, Job, command, in_turn, needs, put, train
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case
@@ -53,14 +53,7 @@ def judged(
 
 def edit(name: str, change: Callable[[Any], Any]) -> Job:
     """Change a JSON file of the detector's data."""
-
-    def prepare(folder: Path) -> None:
-        path = folder / 'shapes' / name
-        content = json.loads(path.read_text())
-        change(content)
-        path.write_text(json.dumps(content))
-
-    return prepare
+    return lambda folder: edit_json(folder / 'shapes' / name, change)
 
 
 def changed(where: str, split: str = TRAIN, **values: Any) -> Job:

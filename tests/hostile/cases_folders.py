@@ -1,6 +1,5 @@
 """Folders of users' data: names that are programs, links, pipes, bombs and odd numbers."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.data import layouts
-from tests.data.sets import write_maps, write_roboflow, write_voc, write_yolo
+from tests.data.sets import edit_json, write_maps, write_roboflow, write_voc, write_yolo
 from tests.hostile.commands import Job, command
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case
@@ -114,10 +113,7 @@ def outside(kind: str, root: Path) -> None:
     """Names that lead to a photograph that is not of the dataset."""
     name = 'a/b/../../../../../Pictures/holiday.png'
     if kind == 'coco':
-        path = root / FIRST[kind]
-        content = json.loads(path.read_text())
-        content['images'][0]['file_name'] = name
-        path.write_text(json.dumps(content))
+        edit_json(root / FIRST[kind], lambda content: content['images'][0].update(file_name=name))
     elif kind == 'voc' or kind in ('labelme', 'cvat', 'via', 'createml', 'label-studio', 'csv'):
         path = root / FIRST[kind]
         path.write_text(path.read_text().replace('0.jpg', name))

@@ -16,7 +16,6 @@ from tests.data import layouts
 from tests.data.layouts import IMAGE, colored, each, labels
 
 LAYOUTS: dict[str, tuple[str, str, dict[str, int]]] = {  # places of images, of maps, and splits
-    'sisters': ('{split}/{n}.png', '{split}annot/{n}.png', dict(train=3, val=2)),
     'an ending': ('{split}/{n}.png', '{split}_labels/{n}_L.png', dict(train=3, val=2)),
     'both have endings': ('images/{n}_image.png', 'masks/{n}_mask.png', dict(train=3)),
     'beginnings': ('pictures/img_{n}.jpg', 'truth/gt_{n}.png', dict(train=3)),
@@ -114,17 +113,10 @@ def test_colors_without_a_table_are_listed_with_their_share(tmp_path):
     assert detect(tmp_path).read().classes == ['name 1', 'name 2', 'name 3']
 
 
-@pytest.mark.parametrize(
-    ('name', 'text'),
-    [
-        ('class_dict.csv', 'name,r,g,b\nroad,0,0,0\ncar,128,0,0\nvoid,0,128,0\n'),
-        ('labelmap.txt', '# label:color_rgb:parts:actions\nroad:0,0,0::\ncar:128,0,0::\n'
-                         'void:0,128,0::\n'),
-    ],
-)  # fmt: skip
-def test_a_table_names_colors_and_what_is_ignored_is_said(name, text, tmp_path, capsys):
+def test_a_table_names_colors_and_what_is_ignored_is_said(tmp_path, capsys):
     write(tmp_path / 'data', 'a/{n}.jpg', 'b/{n}.png', dict(train=3), colored)
-    (tmp_path / 'data' / name).write_text(text)
+    text = 'name,r,g,b\nroad,0,0,0\ncar,128,0,0\nvoid,0,128,0\n'
+    (tmp_path / 'data' / 'class_dict.csv').write_text(text)
     data, _ = prepare(tmp_path / 'data', tmp_path / 'out', PrepareOptions(for_segmentor=True))
     assert data.classes == ['road', 'car']
     said = capsys.readouterr().out

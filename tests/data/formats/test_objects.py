@@ -1,7 +1,6 @@
 """Every format of labeling tools names what it cannot read, and opens no other files."""
 
 import base64
-import json
 import re
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mmeffvit.data.write import to_mask
 from mmeffvit.errors import UserError
 from tests.data import layouts
 from tests.data.layouts import READ, disks
+from tests.data.sets import edit_json
 
 
 def written(name: str, root: Path) -> Path:
@@ -69,19 +69,17 @@ def test_a_broken_object_is_named_with_its_file_and_place(
     ],
 )
 def test_objects_that_are_no_list_are_a_fault(name, path, change, tmp_path):
-    file = written(name, tmp_path) / path
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
+    edit_json(written(name, tmp_path) / path, change)
     assert detect(tmp_path).read().findings.counts[faults.RECORD_BROKEN] == 1
 
 
 def test_what_is_no_box_and_no_outline_is_said(tmp_path, capsys):
+    added = [
+        dict(label='x', points=points, shape_type=kind)
+        for kind, points in (('point', [[1, 1]]), ('line', [[1, 1], [5, 5]]))
+    ]
     path = written('labelme', tmp_path / 'data') / '0.json'
-    content = json.loads(path.read_text())
-    for kind, points in (('point', [[1, 1]]), ('line', [[1, 1], [5, 5]])):
-        content['shapes'].append(dict(label='x', points=points, shape_type=kind))
-    path.write_text(json.dumps(content))
+    edit_json(path, lambda content: content['shapes'].extend(added))
     data, _ = prepare(tmp_path / 'data', tmp_path / 'index', PrepareOptions())
     assert 'x' not in data.classes
     said = capsys.readouterr().out
@@ -91,13 +89,10 @@ def test_what_is_no_box_and_no_outline_is_said(tmp_path, capsys):
 
 
 def test_shapes_of_one_group_are_one_object_of_labelme(tmp_path):
-    path = written('labelme', tmp_path / 'data') / '0.json'
-    content = json.loads(path.read_text())
     parts = ([[0, 0], [9, 0], [9, 9]], [[20, 0], [29, 0], [29, 9]])
-    content['shapes'] = [
-        dict(label='star', points=part, shape_type='polygon', group_id=1) for part in parts
-    ]
-    path.write_text(json.dumps(content))
+    shapes = [dict(label='star', points=part, shape_type='polygon', group_id=1) for part in parts]
+    path = written('labelme', tmp_path / 'data') / '0.json'
+    edit_json(path, lambda content: content.update(shapes=shapes))
     data = detect(tmp_path / 'data').read()
     (item,) = next(p for p in data.splits['train'] if p.path.stem == '0').objects
     assert item.box == (0, 0, 29, 9)
@@ -117,12 +112,11 @@ def test_masks_of_brushes_are_decoded(tmp_path):
     element = f'<mask label="nut" rle="{", ".join(map(str, runs))}" left="{left}" top="{top}" '
     element += f'width="{width}" height="{height}"/></image>'
     path.write_text(path.read_text().replace('</image>', element, 1))
-    path = written('labelme', tmp_path / 'labelme') / '0.json'
-    content = json.loads(path.read_text())
     png = base64.b64encode(cv2.imencode('.png', part.astype(np.uint8))[1]).decode()
     points = [[left, top], [left + width - 1, top + height - 1]]
-    content['shapes'].append(dict(label='nut', points=points, shape_type='mask', mask=png))
-    path.write_text(json.dumps(content))
+    shape = dict(label='nut', points=points, shape_type='mask', mask=png)
+    path = written('labelme', tmp_path / 'labelme') / '0.json'
+    edit_json(path, lambda content: content['shapes'].append(shape))
     for name in ('cvat', 'labelme'):
         data = detect(tmp_path / name).read()
         picture = next(p for p in data.splits['train'] if p.path.stem == '0')

@@ -119,12 +119,7 @@ LOAD = [dict(type='LoadImageFromFile'), dict(type='LoadAnnotations', with_bbox=T
     [
         (dict(type='CachedMosaic', img_scale=(640, 640)), (640, 640)),
         (dict(type='Resize', scale=(1333, 800), keep_ratio=True), (1333, 800)),
-        (
-            dict(type='RandomResize', scale=(64, 32), ratio_range=(0.5, 2.0), keep_ratio=True),
-            (128, 64),
-        ),
         (dict(type='Resize', scale=(320, 320)), None),  # stretches
-        (dict(type='RandomCrop', crop_size=(64, 64)), None),
     ],
 )
 def test_a_pipeline_is_changed_where_its_first_transform_says_the_size(resize, scale):

@@ -18,11 +18,6 @@ def test_the_mean_of_drawn_labels_is_their_score_and_sure_ones_are_always_there(
         counts[[instance['bbox'] for instance in kept]] += 1
     # three standard deviations of the mean of 2000 draws
     assert np.abs(counts / 2000 - [0.2, 0.5, 1, 1, 1]).max() < 3 * 0.5 / 2000**0.5
-    logit, score = 0.3, 0.2
-    entropies = [np.log1p(np.exp(-logit)), np.log1p(np.exp(logit))]  # of label 1 and label 0
-    soft = score * entropies[0] + (1 - score) * entropies[1]
-    drawn = np.array([counts[0], 2000 - counts[0]]) @ entropies / 2000
-    assert drawn == pytest.approx(soft, abs=0.02)
     with pytest.raises(ValueError, match='sure is 1'):
         SampleByScore(sure=1.2)
 

@@ -21,6 +21,7 @@ from mmeffvit.train.folder.recipe import Overrides, make_recipe
 from mmeffvit.train.folder.write_config import write_config
 from tests.conftest import run_command_here
 from tests.data.sets import (
+    edit_json,
     files_in,
     polygon_line,
     write_maps,
@@ -44,11 +45,12 @@ def in_yaml(root: Path, renamed: dict[str, str]) -> None:
 
 
 def in_json(root: Path, renamed: dict[str, str]) -> None:
-    for path in root.rglob('*.json'):
-        content = json.loads(path.read_text())
+    def rename(content: dict) -> None:
         for category in content['categories']:
             category['name'] = renamed.get(category['name'], category['name'])
-        path.write_text(json.dumps(content))
+
+    for path in root.rglob('*.json'):
+        edit_json(path, rename)
 
 
 def in_xml(root: Path, renamed: dict[str, str]) -> None:
@@ -145,13 +147,9 @@ def test_no_file_outside_of_the_work_dir_is_written(label_maps, here):
     outside = here / 'Pictures' / 'holiday.png'
     outside.parent.mkdir()
     shutil.copy(root / 'train' / '0_png.rf.0a1b.png', outside)
-    path = root / 'train' / '_annotations.coco.json'
-    content = json.loads(path.read_text())
     name = 'a/b/../../../../../Pictures/holiday.png'
-    content['images'][0]['file_name'] = name
-    for annotation in content['annotations']:
-        annotation['segmentation'] = [[4, 4, 20, 4, 20, 20]]
-    path.write_text(json.dumps(content))
+    path = root / 'train' / '_annotations.coco.json'
+    edit_json(path, lambda content: content['images'][0].update(file_name=name))
     before = files_in(here)
     options = PrepareOptions(for_segmentor=label_maps)
     with pytest.raises(UserError, match=r'images that are not in the folder of the dataset \(1\)'):
