@@ -18,10 +18,10 @@ from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import LabelMap
 from mmeffvit.inference.writers import LabelMapWriter
+from tests.hostile.cases_images import film
 from tests.inference.untrained import FEW, Untrained, save_untrained
-from tests.learning.cases import CASES
+from tests.learning.cases import BY_HEAD, CASES
 
-BY_HEAD = {case.head: case for case in CASES}
 DETECTORS = [case.head for case in CASES if case.data == 'shapes']
 SEGMENTORS = [case.head for case in CASES if case.data != 'shapes']
 
@@ -158,26 +158,17 @@ def test_without_valid_annotations_category_ids_are_consecutive(
     assert re.search(rf'category ids: label \+ 1 \(.*{reason}', capsys.readouterr().out)
 
 
-def write_video(path: Path, count: int) -> Path:
-    video = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'mp4v'), 10, (96, 64))
-    assert video.isOpened()
-    for shade in range(count):
-        video.write(np.full((64, 96, 3), 20 * shade, np.uint8))
-    video.release()
-    return path
-
-
 @pytest.mark.parametrize('head', ['Mask R-CNN', 'SegFormer'])
 def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_path):
-    clip = write_video(tmp_path / 'clip.mp4', 4)
+    clip = film('clip.mp4', 'mp4v')(tmp_path)
     out = tmp_path / ('found.json' if head in DETECTORS else 'maps')
     pictures = tmp_path / 'pictures'
     assert run(untrained(head), clip, out=out, drawings=pictures, batch_size=3) == 0
     drawn = cv2.VideoCapture(str(pictures / 'clip.mp4'))
-    assert drawn.get(cv2.CAP_PROP_FRAME_COUNT) == 4
+    assert drawn.get(cv2.CAP_PROP_FRAME_COUNT) == 8
     assert drawn.get(cv2.CAP_PROP_FPS) == 10
-    assert drawn.get(cv2.CAP_PROP_FRAME_WIDTH) == 96
-    names = [f'clip.mp4/{number:06d}.png' for number in range(4)]
+    assert drawn.get(cv2.CAP_PROP_FRAME_WIDTH) == 64
+    names = [f'clip.mp4/{number:06d}.png' for number in range(8)]
     if head in DETECTORS:
         listed = json.loads((tmp_path / 'found.images.json').read_text())
         assert [image['file_name'] for image in listed] == names
@@ -229,7 +220,7 @@ def test_an_interruption_leaves_finished_pictures_and_no_unfinished_file(
         return predict_batch(self, batch)
 
     monkeypatch.setattr(Predictor, 'predict', interrupted)
-    clip = write_video(tmp_path / 'clip.mp4', 4)
+    clip = film('clip.mp4', 'mp4v')(tmp_path)
     options = dict(out=tmp_path / 'found.json', drawings=tmp_path / 'pictures')
     with pytest.raises(KeyboardInterrupt) as caught:
         run(untrained('RetinaNet'), shapes / 'val2017/000000.png', clip, **options)

@@ -1,7 +1,6 @@
 """Predictions in Python: inputs, results and drawings."""
 
 import sys
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -16,18 +15,13 @@ from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.inference.results import Detections, LabelMap
 from tests.inference.untrained import Untrained, save_untrained
-from tests.learning.cases import CASES
+from tests.learning.cases import BY_HEAD
 from tests.released import files
-
-
-def files_of(head: str, data: Path, folder: Path) -> Untrained:
-    case = next(case for case in CASES if case.head == head)
-    return save_untrained(case, folder / 'model', data)
 
 
 @pytest.fixture(scope='module')
 def of_detector(shapes, tmp_path_factory) -> Untrained:
-    return files_of('Mask R-CNN', shapes, tmp_path_factory.mktemp('detector'))
+    return save_untrained(BY_HEAD['Mask R-CNN'], tmp_path_factory.mktemp('a') / 'detector', shapes)
 
 
 @pytest.fixture(scope='module')
@@ -37,7 +31,9 @@ def detector(of_detector) -> mmeffvit.Predictor:
 
 @pytest.fixture(scope='module')
 def segmentor(ade_shapes, tmp_path_factory) -> mmeffvit.Predictor:
-    model = files_of('Semantic FPN', ade_shapes, tmp_path_factory.mktemp('segmentor'))
+    model = save_untrained(
+        BY_HEAD['Semantic FPN'], tmp_path_factory.mktemp('a') / 'segmentor', ade_shapes
+    )
     return mmeffvit.Predictor(model.config, model.checkpoint, device='cpu')
 
 
@@ -96,7 +92,7 @@ def test_pillow_images_gray_and_alpha_are_taken_as_such_files_are(segmentor, tmp
             assert (segmentor(image).labels == true).all(), kind
 
 
-def test_detections_convert_to_supervision(detector, photos):
+def test_results_convert_to_supervision(detector, segmentor, photos):
     supervision = pytest.importorskip('supervision', reason='supervision is not installed')
     found = detector(photos[0])
     converted = found.to_supervision()
@@ -104,11 +100,7 @@ def test_detections_convert_to_supervision(detector, photos):
     assert np.array_equal(converted.xyxy, found.boxes)
     assert np.array_equal(converted.mask, found.masks)
     assert converted.data['class_name'].tolist() == found.names
-
-
-def test_a_label_map_converts_to_a_mask_for_every_class(segmentor, photos):
-    supervision = pytest.importorskip('supervision', reason='supervision is not installed')
-    found = segmentor(photos[0])
+    found = segmentor(photos[0])  # a mask for every class
     regions = found.to_supervision()
     assert isinstance(regions, supervision.Detections)
     assert regions.mask.sum() == found.labels.size

@@ -12,13 +12,13 @@ from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.pseudo_labels import predict_dataset
 from mmeffvit.train.folder.distill import describe_teacher
 from tests.inference.untrained import save_untrained
-from tests.learning.cases import CASES
+from tests.learning.cases import BY_HEAD
 
 
 @pytest.mark.parametrize('head', ['SSDLite', 'Semantic FPN'])
 def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, log, monkeypatch):
     monkeypatch.setattr(pseudo_labels, 'SHARD', 1)
-    case = next(case for case in CASES if case.head == head)
+    case = BY_HEAD[head]
     data = request.getfixturevalue(case.data)
     model = save_untrained(case, tmp_path / 'model', data)
     predictor = Predictor(model.config, model.checkpoint, device='cpu')

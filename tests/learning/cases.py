@@ -101,3 +101,4 @@ CASES = (
          floor=48, iterations=40, long_iterations=300),
 )
 # fmt: on
+BY_HEAD = {case.head: case for case in CASES}

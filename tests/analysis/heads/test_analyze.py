@@ -17,7 +17,7 @@ from mmeffvit.train.engine.options import RunOptions
 from tests.analysis.small import save, save_segmentor
 from tests.conftest import ROOT, message_of, run_command_here
 from tests.inference.untrained import save_untrained
-from tests.learning.cases import CASES
+from tests.learning.cases import BY_HEAD
 
 
 @pytest.fixture(scope='module')
@@ -79,7 +79,7 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
 
 
 def test_heads_of_deformable_detr_are_compared(shapes, tmp_path):
-    case = next(case for case in CASES if case.head == 'Deformable DETR')
+    case = BY_HEAD['Deformable DETR']
     model = save_untrained(case, tmp_path / 'detr', shapes)
     out = tmp_path / 'heads'
     arguments = '--no-ablation', '--max-images', 1

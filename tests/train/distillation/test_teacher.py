@@ -26,10 +26,9 @@ from mmeffvit.train.folder.base import Base
 from mmeffvit.train.folder.distill import DistillOptions, make_teaching
 from tests.conftest import ROOT
 from tests.inference.untrained import save_untrained
-from tests.learning.cases import CASES
+from tests.learning.cases import BY_HEAD
 from tests.learning.overfit import detection_data, schedule
 
-BY_HEAD = {case.head: case for case in CASES}
 NARROW = dict(in_channels=32, feat_channels=32, num_classes=3)
 
 

@@ -23,7 +23,7 @@ from tests.conftest import rejected, run_command_here
 from tests.data.sets import write_maps
 from tests.deploy import models
 from tests.inference.untrained import save_untrained
-from tests.learning.cases import CASES
+from tests.learning.cases import BY_HEAD
 
 STUDENT = 'rtmdet_swiftformer_xs'
 FAST = ('--epochs', 1, '--weights', 'none', '--nproc-per-node', 1, '--export', 'none')
@@ -85,8 +85,7 @@ def test_a_segmentor_is_trained_on_label_maps_without_labels(tmp_path):
 @pytest.mark.slow
 @pytest.mark.variant
 def test_a_student_learns_from_a_config_and_its_checkpoint_in_every_step(shapes, tmp_path):
-    case = next(case for case in CASES if case.head == 'SSDLite')
-    teacher = save_untrained(case, tmp_path / 'model', shapes)
+    teacher = save_untrained(BY_HEAD['SSDLite'], tmp_path / 'model', shapes)
     work_dir = tmp_path / 'work'
     run = run_command_here(
         'distill', STUDENT, teacher.config, teacher.checkpoint, shapes / 'train2017',
