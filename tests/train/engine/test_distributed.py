@@ -1,7 +1,5 @@
 """Two processes on one machine train as one does at the same total batch: a segmentor of mmseg."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -17,7 +15,7 @@ from tests.conftest import ROOT, run_command_here, run_python
 # process and two is the order in which gradients are summed
 CONFIG = """
 _base_ = [{base!r}]
-custom_imports = dict(imports=['stand_ins'])
+custom_imports = dict(imports=['tests.train.engine.stand_ins'])
 custom_hooks = [dict(type='mmengine.LossWriterHook')]
 model = dict(
     data_preprocessor=dict(size=(64, 64)),
@@ -54,23 +52,11 @@ def config(tmp_path_factory) -> Path:
     return path
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {'LOSS_DIR': str(folder), 'PYTHONPATH': f'{Path(__file__).parent}:{ROOT}'}
-
-
-@contextmanager
-def hook_writes_to(folder: Path) -> Iterator[None]:
-    """What ``environment`` is to another process, in this one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('LOSS_DIR', str(folder))
-        patch.syspath_prepend(Path(__file__).parent)
-        yield
-
-
 @pytest.fixture(scope='module')
 def one_process(config, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('one')
-    with hook_writes_to(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('LOSS_DIR', str(folder))
         run = run_command_here('train', config, '--work-dir', folder, '--seed', 0)
     assert run.returncode == 0, run.stdout
     return folder
@@ -86,7 +72,8 @@ def run_in_two_processes(config: Path, folder: Path, *options: str) -> Completed
         '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
         ROOT / 'tools' / 'train.py', config, '--work-dir', folder, '--seed', '0',
         '--launcher', 'pytorch', '--cfg-options', 'train_dataloader.batch_size=2', *options,
-        cwd=folder, env={**environment(folder), 'OMP_NUM_THREADS': '1'}, timeout=120,
+        cwd=folder, timeout=120,
+        env={'LOSS_DIR': str(folder), 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
     )  # fmt: skip
 
 

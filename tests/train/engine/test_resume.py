@@ -30,7 +30,7 @@ SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 TINY = """
 _base_ = BASE
-custom_imports = dict(imports=['stand_ins'])
+custom_imports = dict(imports=['tests.train.engine.stand_ins'])
 custom_hooks = [dict(type='mmengine.KillHook')]
 model = dict(
     backbone=dict(
@@ -67,21 +67,13 @@ def train(
     *arguments: object, kill_after: int = -1, by: int = signal.SIGKILL
 ) -> CompletedProcess[str]:
     env = {'KILL_AFTER': str(kill_after), 'KILL_SIGNAL': str(int(by))}
-    env['PYTHONPATH'] = str(Path(__file__).parent)
     return run_command(*command(*arguments), env=env)
-
-
-def train_here(*arguments: object) -> CompletedProcess[str]:
-    """The same in this process, where no kill is wanted."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parent)
-        return run_command_here(*command(*arguments))
 
 
 @pytest.fixture(scope='module')
 def uninterrupted(config, shapes, tmp_path_factory) -> Path:
     work_dir = tmp_path_factory.mktemp('uninterrupted')
-    run = train_here(config, work_dir, shapes)
+    run = run_command_here(*command(config, work_dir, shapes))
     assert run.returncode == 0, run.stdout
     return work_dir
 
@@ -102,7 +94,7 @@ def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted,
     assert train(config, tmp_path, shapes, kill_after=5).returncode == -9
     assert not processes_of(tmp_path)
     assert latest_checkpoint(tmp_path).path.name == 'epoch_1.pth'
-    run = train_here(config, tmp_path, shapes, '--resume')
+    run = run_command_here(*command(config, tmp_path, shapes, '--resume'))
     assert run.returncode == 0, run.stdout
     expected = read_content(uninterrupted / 'epoch_3.pth')
     resumed = read_content(tmp_path / 'epoch_3.pth')
@@ -162,7 +154,7 @@ def test_auto_resume_says_why_it_passes_over_what_is_not_valid(uninterrupted, tm
 @pytest.mark.slow
 def test_a_run_without_a_valid_checkpoint_overwrites_nothing(config, shapes, tmp_path):
     (tmp_path / 'epoch_2.pth').write_bytes(b'mine')
-    message = message_of(train_here(config, tmp_path, shapes, '--resume'))
+    message = message_of(run_command_here(*command(config, tmp_path, shapes, '--resume')))
     assert 'can be resumed: move them away' in message
     assert (tmp_path / 'epoch_2.pth').read_bytes() == b'mine'
 
@@ -204,7 +196,6 @@ def resumed(config, shapes, uninterrupted, tmp_path_factory) -> Runner:
         tmp_path_factory.mktemp('resumed'), cfg_options={'data_root': f'{shapes}/'}, seed=7
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parent)
         patch.setattr(engine, 'run', lambda *_: None)
         checkpoint = str(uninterrupted / 'epoch_2.pth')
         return engine.train(str(config), options, resume=checkpoint, check=False)

@@ -1,7 +1,6 @@
 """What training may start from, and be fed."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,11 +16,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints import Checkpoint
 from mmeffvit.train.engine.options import use_mixed_precision
 from mmeffvit.train.engine.train import check_weights
-from mmeffvit.train.engine.user_errors import (
-    check_label_map,
-    complete_annotations,
-    name_unreadable,
-)
+from mmeffvit.train.engine.user_errors import check_label_map, name_unreadable
 from tests.train.checks.test_data import map_config
 from tests.utils.odd_images import EPS
 
@@ -54,12 +49,6 @@ def test_a_label_map_that_cannot_be_read_is_named(content, reason, tmp_path):
     Path(dataset.get_data_info(0)['seg_map_path']).write_bytes(content)
     with pytest.raises(UserError, match=rf'masks/\d\.png or its annotation .*{reason}'):
         dataset.prepare_data(0)
-
-
-def test_what_pycocotools_misses_in_annotations_is_completed():
-    truth = SimpleNamespace(dataset=dict(annotations=[{}, dict(iscrowd=1)]))
-    complete_annotations(SimpleNamespace(metrics=[SimpleNamespace(_coco_api=truth)]))
-    assert truth.dataset == dict(info={}, annotations=[dict(iscrowd=0), dict(iscrowd=1)])
 
 
 def test_mixed_precision_takes_a_wrapper_by_name_or_class(monkeypatch):

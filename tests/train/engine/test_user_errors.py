@@ -6,19 +6,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from mmeffvit.data.shapes import ShapesSpec, generate
 from tests.conftest import ROOT, message_of, run_command_here
 from tests.hostile.cases_data import PICTURE
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
 SHORT = ('train_cfg.max_epochs=1', 'train_cfg.val_interval=1', 'train_dataloader.batch_size=4')
-
-
-@pytest.fixture(scope='module')
-def few(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp('few') / 'shapes'
-    generate(folder, ShapesSpec(num_train=4, num_val=2, side=64, max_objects=3))
-    return folder
 
 
 def train(
@@ -75,8 +67,8 @@ IN_DATA: dict[str, str] = {
 
 
 @pytest.mark.parametrize('options', OPTIONS)
-def test_a_value_that_cannot_work_is_named(options, few, tmp_path):
-    assert OPTIONS[options] in message_of(train(few, tmp_path, *options.split(), '--no-check'))
+def test_a_value_that_cannot_work_is_named(options, shapes, tmp_path):
+    assert OPTIONS[options] in message_of(train(shapes, tmp_path, *options.split(), '--no-check'))
     if options.startswith('model.'):
         checked = run_command_here('check', SHAPES, '--no-data', '--cfg-options', options)
         assert OPTIONS[options] in checked.stdout
@@ -84,9 +76,9 @@ def test_a_value_that_cannot_work_is_named(options, few, tmp_path):
 
 
 @pytest.mark.parametrize('option', IN_DATA)
-def test_the_check_of_data_names_a_value_that_cannot_work(option, few):
+def test_the_check_of_data_names_a_value_that_cannot_work(option, shapes):
     done = run_command_here(
-        'check', SHAPES, '--no-model', '--cfg-options', f'data_root={few}/', option
+        'check', SHAPES, '--no-model', '--cfg-options', f'data_root={shapes}/', option
     )
     assert done.returncode in (1, 2)
     assert IN_DATA[option] in done.stdout
@@ -94,8 +86,8 @@ def test_the_check_of_data_names_a_value_that_cannot_work(option, few):
 
 
 @pytest.mark.slow
-def test_an_image_that_a_data_loading_process_cannot_read_is_named(few, tmp_path):
-    copy = Path(shutil.copytree(few, tmp_path / 'shapes'))
+def test_an_image_that_a_data_loading_process_cannot_read_is_named(shapes, tmp_path):
+    copy = Path(shutil.copytree(shapes, tmp_path / 'shapes'))
     (tmp_path / PICTURE).write_bytes(b'')
     done = train(copy, tmp_path / 'run', 'train_dataloader.num_workers=1', '--no-check')
     assert f'{PICTURE} or its annotation cannot be read' in message_of(done)
@@ -132,11 +124,11 @@ train_dataloader = dict(
 """
 
 
-def test_a_data_loading_process_that_is_killed_ends_the_run_in_one_line(few, tmp_path, monkeypatch):
+def test_a_killed_data_loading_process_ends_the_run_in_one_line(shapes, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / 'killed_in_a_worker.py').write_text(KILLED)
     (tmp_path / 'config.py').write_text(LOADS.format(shapes=str(SHAPES)))
-    done = train(few, tmp_path / 'work', '--no-check', config=tmp_path / 'config.py')
+    done = train(shapes, tmp_path / 'work', '--no-check', config=tmp_path / 'config.py')
     message = message_of(done)
     assert 'a data loading process has ended' in message
     assert 'num_workers' in message
