@@ -76,18 +76,13 @@ def test_what_does_not_fit_is_named(arguments, message, shapes, tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_a_checkpoint_of_another_model_is_named(trained, shapes, tmp_path):
+def test_a_checkpoint_of_other_classes_is_named(trained, shapes, tmp_path):
     other = tmp_path / 'other.pth'
     checkpoint = read_content(trained / 'epoch_1.pth')
     checkpoint['meta']['dataset_meta']['classes'] = ('cat', 'dog')
     torch.save(checkpoint, other)
     message = message_of(run_test(SHAPES, other, shapes))
     assert re.search(r'other\.pth was trained on the classes cat, dog .*circle', message)
-    del checkpoint['meta']['dataset_meta']
-    del checkpoint['state_dict']['neck.lateral_convs.0.conv.weight']
-    torch.save(checkpoint, other)
-    message = message_of(run_test(SHAPES, other, shapes))
-    assert 'neck.lateral_convs.0.conv.weight' in message
 
 
 def test_unflipping_undoes_a_flip():

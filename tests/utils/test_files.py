@@ -29,21 +29,6 @@ def test_files_are_renamed_together_when_complete(tmp_path):
     assert sorted(path.name for path in out.parent.iterdir()) == ['model.bin', 'model.xml']
 
 
-def test_a_failure_leaves_the_earlier_file_and_nothing_else(tmp_path):
-    out = tmp_path / 'model.onnx'
-    out.write_text('earlier')
-
-    def fail():
-        with atomic_output(out) as partial:
-            partial.write_text('half')
-            raise ValueError('disagrees')
-
-    with pytest.raises(ValueError, match='disagrees'):
-        fail()
-    assert out.read_text() == 'earlier'
-    assert [path.name for path in tmp_path.iterdir()] == ['model.onnx']
-
-
 def test_a_full_disk_leaves_the_earlier_file(tmp_path, monkeypatch):
     path = tmp_path / 'epoch_1.pth'
     write_file(path, b'old')
