@@ -79,7 +79,7 @@ def command_of(name: str, rest: Sequence[str]) -> str | None:
 
 
 def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
-    """Exit with our name of an option that was given as in Ultralytics or a tool of OpenMMLab.
+    """Exit with our name of an option that Ultralytics or a tool of OpenMMLab spells differently.
 
     ``--imgsz 640`` and ``imgsz=640`` are recognized, unless they are options of ours or files.
     """
