@@ -19,6 +19,7 @@ MAX_DEPTH = 4  # of lists of numbers
 PIPELINE = 'test_dataloader.dataset.pipeline'
 SIZES = ('scale', 'size', 'divisor')  # ends of keys of transforms, in pixels
 MAX_SIZE = 8192  # pixels, in a config inside a checkpoint
+WEIGHTS, WEIGHTED = 'mmeffvit.ClassWeights', 'mmeffvit.ClassWeightedQualityFocalLoss'
 
 
 def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
@@ -55,7 +56,9 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
     Returns:
         Its name, and the numbers by dotted keys.
     """
-    wanted = dict(flat_values(own_model_config(config), 'model'))
+    model = own_model_config(config)
+    without_class_weights(model)
+    wanted = dict(flat_values(model, 'model'))
     own = own_configs()
     stem = Path(config.filename or '').stem
     best: tuple[str, dict[str, Any]] | None = None
@@ -74,6 +77,17 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
             'numbers: share its config and a checkpoint instead'
         )
     return best
+
+
+def without_class_weights(model: Mapping[str, Any]) -> None:
+    """Remove the weights of classes in losses, which only a training needs, in place."""
+    head = model.get('decode_head')
+    if isinstance(head, dict) and (head.get('sampler') or {}).get('type') == WEIGHTS:
+        del head['sampler']
+    loss = (model.get('bbox_head') or {}).get('loss_cls') or {}
+    if loss.get('type') == WEIGHTED:
+        loss['type'] = 'QualityFocalLoss'
+        loss.pop('class_weight', None)
 
 
 def describe_config(

@@ -90,7 +90,7 @@ def random_picture(seed: int) -> Image.Image:
 
 def write_video(path: Path, codec: str = 'MJPG') -> None:
     video = cv2.VideoWriter(os.fsencode(path), cv2.VideoWriter_fourcc(*codec), 10, (SIDE, SIDE))
-    for seed in range(6):
+    for seed in range(8):
         video.write(np.asarray(random_picture(seed)))
     video.release()
 

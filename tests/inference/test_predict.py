@@ -18,7 +18,7 @@ from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import LabelMap
 from mmeffvit.inference.writers import LabelMapWriter
-from tests.hostile.cases_images import film
+from tests.hostile.world import write_video
 from tests.inference.untrained import FEW, Untrained, save_untrained
 from tests.learning.cases import BY_HEAD, CASES
 
@@ -160,7 +160,8 @@ def test_without_valid_annotations_category_ids_are_consecutive(
 
 @pytest.mark.parametrize('head', ['Mask R-CNN', 'SegFormer'])
 def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_path):
-    clip = film('clip.mp4', 'mp4v')(tmp_path)
+    clip = tmp_path / 'clip.mp4'
+    write_video(clip, 'mp4v')
     out = tmp_path / ('found.json' if head in DETECTORS else 'maps')
     pictures = tmp_path / 'pictures'
     assert run(untrained(head), clip, out=out, drawings=pictures, batch_size=3) == 0
@@ -220,7 +221,8 @@ def test_an_interruption_leaves_finished_pictures_and_no_unfinished_file(
         return predict_batch(self, batch)
 
     monkeypatch.setattr(Predictor, 'predict', interrupted)
-    clip = film('clip.mp4', 'mp4v')(tmp_path)
+    clip = tmp_path / 'clip.mp4'
+    write_video(clip, 'mp4v')
     options = dict(out=tmp_path / 'found.json', drawings=tmp_path / 'pictures')
     with pytest.raises(KeyboardInterrupt) as caught:
         run(untrained('RetinaNet'), shapes / 'val2017/000000.png', clip, **options)

@@ -12,7 +12,7 @@ from mmengine.registry import DefaultScope
 from torch import nn
 
 import mmeffvit
-from mmeffvit.config.load import own_configs
+from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.zoo import nearest
@@ -307,3 +307,24 @@ def test_the_work_dir_of_a_run_stands_for_its_config_and_its_best_checkpoint(det
     shutil.copy(tmp_path / 'bolts.py', tmp_path / 'other.py')
     with pytest.raises(UserError, match=r'bolts\.py, other\.py'):
         find_source(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ('name', 'key', 'value'),
+    [
+        (
+            'rtmdet_swiftformer_xs',
+            'model.bbox_head.loss_cls',
+            dict(type=nearest.WEIGHTED, class_weight=[2.0, 0.5]),
+        ),
+        (
+            'segformer_shvit_s1_ade20k',
+            'model.decode_head.sampler',
+            dict(type=nearest.WEIGHTS, weights=[2.0, 0.5]),
+        ),
+    ],
+)
+def test_a_model_trained_with_weights_of_classes_is_saved_as_one_of_ours(name, key, value):
+    config = load_config(own_configs()[name])
+    config.merge_from_dict({key: value})
+    assert nearest.nearest_config(config) == (name, {})

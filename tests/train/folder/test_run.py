@@ -49,7 +49,7 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
     assert re.search(
-        r'--batch auto: 2 images take 0\.\d GiB of .* for each of 2 processes', run.stdout
+        r'--batch auto: 2 images take \d+\.\d GiB of .* for each of 2 processes', run.stdout
     )
     assert 'from scratch: all layers and norms are trained; the learning rate of the' in run.stdout
     for command in re.findall(r'^  mmeffvit (.*)$', run.stdout, re.MULTILINE):
