@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from mmeffvit.data import faults
@@ -159,7 +160,7 @@ class Builder:
         if not splits.get('train') or not self.numbers:
             raise UserError(
                 f'{self.root}: no object in {listed(files, 3)} to train on',
-                *self.findings.describe().splitlines(),
+                *indent(self.findings.describe(), '  ').splitlines(),
             )
         classes = [*self.numbers] if self.is_closed else sorted(self.numbers)
         labels = {self.numbers[name]: label for label, name in enumerate(classes)}

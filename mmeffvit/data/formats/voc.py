@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from xml.etree import ElementTree
 
 from mmeffvit.data import faults
@@ -52,7 +53,7 @@ def read(place: tuple[Tree, list[Path]], findings: Findings) -> DataSet:
     classes = sorted(numbers)
     if not splits.get('train') or not classes:
         text = f'{root}: no object in any .xml file to train on'
-        raise UserError(text, *findings.describe().splitlines())
+        raise UserError(text, *indent(findings.describe(), '  ').splitlines())
     labels = {numbers[name]: label for label, name in enumerate(classes)}
     data = DataSet(NAME, root, classes, splits, findings)
     for item in data.objects():
