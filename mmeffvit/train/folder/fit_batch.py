@@ -118,4 +118,4 @@ def measuring(device: str) -> Iterator[Callable[[], int]]:
         return
     Path('/proc/self/clear_refs').write_text('5')  # the peak starts again from what is in use
     before = resident_memory()
-    yield lambda: resident_memory(peak=True) - before
+    yield lambda: max(resident_memory(peak=True) - before, 0)  # in memory that was free already

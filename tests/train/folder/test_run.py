@@ -48,9 +48,10 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     assert sheet.shape == (28 + 2 * (22 + 384 + 6) + 34, 2 * (2 * 384 + 6), 3)  # and a legend
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
-    assert re.search(
-        r'--batch auto: 2 images take \d+\.\d GiB of .* for each of 2 processes', run.stdout
-    )
+    said = [line for line in run.stdout.splitlines() if line.startswith('--batch auto: ')]
+    assert re.fullmatch(
+        r'--batch auto: 2 images take \d+\.\d GiB of .* for each of 2 processes', *said
+    ), said
     assert 'from scratch: all layers and norms are trained; the learning rate of the' in run.stdout
     for command in re.findall(r'^  mmeffvit (.*)$', run.stdout, re.MULTILINE):
         # the model is too young to find objects
