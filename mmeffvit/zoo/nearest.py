@@ -51,7 +51,7 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
 
 
 def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
-    """The one of our configs whose model differs from ``config``'s only in numbers.
+    """The one of our configs whose model differs only in numbers and in weights of classes.
 
     Returns:
         Its name, and the numbers by dotted keys.

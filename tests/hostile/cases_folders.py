@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.data import layouts
 from tests.data.sets import edit_json, write_maps, write_roboflow, write_voc, write_yolo
-from tests.hostile.commands import Job, command
+from tests.hostile.commands import CONVERT_DATASET, Job, script
 from tests.hostile.damage import damaged, install_ghostscript, postscript
 from tests.hostile.judge import Case
 from tests.hostile.world import World, dice
@@ -40,7 +40,7 @@ FIRST = {kind: first for kind, (_, first, _) in KINDS.items()}
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    job = command('convert-dataset', 'nowhere', 'out')
+    job = script(CONVERT_DATASET, 'nowhere', 'out')
     yield Case('folders', 'convert-dataset, yolo', 'bad', job,
                says=("nowhere' does not exist",), is_control=True)  # fmt: skip
     for kind, (write, *_) in KINDS.items():
@@ -72,7 +72,7 @@ def converted(
             change(root)
 
     more = ['--label-maps'] if kind == 'masks' else []
-    job = command('convert-dataset', 'some/set', 'out', '--skip-broken', *more)
+    job = script(CONVERT_DATASET, 'some/set', 'out', '--skip-broken', *more)
     return Case('folders', f'convert-dataset, {kind}', name, job, prepare, **values)
 
 

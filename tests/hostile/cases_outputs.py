@@ -9,7 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.hostile.commands import SMALL, Job, at, command, in_turn, needs, train
+from tests.hostile.commands import (
+    CONVERT,
+    CONVERT_DATASET,
+    SMALL,
+    Job,
+    at,
+    command,
+    in_turn,
+    needs,
+    script,
+    train,
+)
 from tests.hostile.judge import Case
 from tests.hostile.world import World
 
@@ -35,8 +46,9 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         yield from misplaced(partial(case, name), arguments, ready)
         yield from replaced(partial(case, name), name, written, ready)
     for what, (word, *arguments) in OVER.items():
-        door = 'predict label maps' if SEGMENTOR[0] in arguments else arguments[0]
-        yield case(door, what, command(*arguments), ready, says=(word,))
+        door = 'convert' if arguments[0] == CONVERT else arguments[0]
+        door = 'predict label maps' if SEGMENTOR[0] in arguments else door
+        yield case(door, what, called(*arguments), ready, says=(word,))
     yield from run_cases(ready)
     yield from parts_of_a_model(needs(world, 'images'))
     for name, (make, word) in KEPT.items():
@@ -66,7 +78,12 @@ def misplaced(case: Any, arguments: tuple[object, ...], ready: Job) -> Iterator[
 
 
 def with_output(arguments: tuple[object, ...], name: str) -> Callable[[Path], None]:
-    return command(*(str(each).replace('OUT', name) for each in arguments))
+    return called(*(str(each).replace('OUT', name) for each in arguments))
+
+
+def called(first: str, *arguments: object) -> Callable[[Path], None]:
+    """A command, or a script of tools/."""
+    return (script if first in (CONVERT, CONVERT_DATASET) else command)(first, *arguments)
 
 
 def write_image(path: Path) -> None:
@@ -147,9 +164,9 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
         ('analyze', 'attention', 'SwiftFormer:xs', 'images/a.jpg', '--out-dir', 'OUT'),
         ('a.additive.png', 'a.npz')),
     'convert-dataset': (
-        ('convert-dataset', 'shapes', 'OUT'), ('train.json', 'val.json', 'faults.txt')),
+        (CONVERT_DATASET, 'shapes', 'OUT'), ('train.json', 'val.json', 'faults.txt')),
     'convert-dataset to label maps': (
-        ('convert-dataset', 'shapes', 'OUT', '--label-maps'),
+        (CONVERT_DATASET, 'shapes', 'OUT', '--label-maps'),
         ('train.json', 'about.json', 'train/000001.png')),
     'profile': (
         ('profile', 'model.onnx', '--shape', 64, 64, '--formats', '.onnx', '--threads', 1,
@@ -158,9 +175,9 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     'suite': (
         ('suite', 'detector.py', '--work-dir', 'OUT'),
         ('suite.json', 'suite.md', 'detector/suite.log')),
-    'convert': (('convert', 'backbone.pth', 'OUT/c.pth'), ('c.pth',)),
+    'convert': ((CONVERT, 'backbone.pth', 'OUT/c.pth'), ('c.pth',)),
     'convert to safetensors': (
-        ('convert', 'backbone.pth', 'OUT/c.safetensors'), ('c.safetensors',)),
+        (CONVERT, 'backbone.pth', 'OUT/c.safetensors'), ('c.safetensors',)),
     'web': (('web', 'model.onnx', 'OUT'), ('index.html',)),
 }  # fmt: skip
 # they replace nothing, or a whole page
@@ -240,7 +257,7 @@ OVER: dict[str, tuple[Any, ...]] = {
         'would overwrite images/', *SEGMENT, 'images', '--no-save-vis', '--out', 'images'),
     'pictures and label maps in one folder': (
         'would overwrite', *SEGMENT, 'shapes/val2017', '--out-dir', 'both', '--out', 'both'),
-    'convert over its source': ("'backbone.pth' exists", 'convert', 'backbone.pth',
+    'convert over its source': ("'backbone.pth' exists", CONVERT, 'backbone.pth',
                                 'backbone.pth'),
     'results over the annotations': (
         "--out is 'images'", *PREDICT, '--no-save-vis', '--out', 'images'),

@@ -14,10 +14,7 @@ from tests.hostile.judge import Case, Silent
 from tests.hostile.world import World
 
 Job = Callable[[Path], Any]
-TOOLS = {
-    'convert': 'model_converters.convert_weights',
-    'convert-dataset': 'dataset_converters.convert_dataset',
-}
+CONVERT, CONVERT_DATASET = 'model_converters.convert_weights', 'dataset_converters.convert_dataset'
 SMALL = ('train_cfg.max_epochs=1',)
 
 
@@ -28,16 +25,19 @@ def as_job(function: Callable[..., Any]) -> Callable[..., Job]:
 
 @as_job
 def command(name: str, *arguments: object) -> None:
-    """``mmeffvit NAME ARGUMENTS``, or a script of tools/."""
-    from mmeffvit.cli.arguments import run_tool
+    """``mmeffvit NAME ARGUMENTS``."""
     from mmeffvit.cli.main import main
 
-    words = [name, *map(str, arguments)]
-    if name in TOOLS:
-        sys.argv = words
-        run_tool(import_module(f'tools.{TOOLS[name]}'))
-    else:
-        main(words)
+    main([name, *map(str, arguments)])
+
+
+@as_job
+def script(module: str, *arguments: object) -> None:
+    """``python tools/MODULE ARGUMENTS``."""
+    from mmeffvit.cli.arguments import run_tool
+
+    sys.argv = [module, *map(str, arguments)]
+    run_tool(import_module(f'tools.{module}'))
 
 
 def train(*options: str, config: str = 'detector.py', arguments: tuple[object, ...] = ()) -> Job:
@@ -157,7 +157,7 @@ READERS = {
 READ_PICKLE = Door(read_predictions, says=('is loaded',))
 LOADERS = {
     **READERS,
-    'convert': Door(lambda name: command('convert', name, '--dry-run'), says=('kept: 298',)),
+    'convert': Door(lambda name: script(CONVERT, name, '--dry-run'), says=('kept: 298',)),
     'init_cfg': Door(initialize, says=('initialized',)),
     'test': Door(
         lambda name: command('test', 'detector.py', name, '--work-dir', 'work'), says=('box AP',)

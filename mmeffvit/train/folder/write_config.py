@@ -236,12 +236,8 @@ def is_weighted(base: Base, overrides: Overrides, start: Start) -> bool:
     """Whether the loss is weighted by class: rare ones are not learned from scratch otherwise."""
     if base.is_segmentor:
         return overrides.balance or start.is_scratch
-    return start.is_scratch and loss_type(base) == 'QualityFocalLoss'
-
-
-def loss_type(base: Base) -> str:
-    """The loss of the classes of a detector with one stage."""
-    return base.config.model.get('bbox_head', {}).get('loss_cls', {}).get('type', '')
+    loss = base.config.model.get('bbox_head', {}).get('loss_cls', {})
+    return start.is_scratch and loss.get('type') == 'QualityFocalLoss'
 
 
 def weighted_loss(base: Base) -> dict[str, Any]:

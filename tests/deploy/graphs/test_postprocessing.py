@@ -13,6 +13,7 @@ from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.graphs import make_graph, ops
 from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
 from mmeffvit.deploy.graphs.dense import rows
+from mmeffvit.deploy.runtime.predictor import paste_mask
 from tests.deploy import models
 
 
@@ -121,3 +122,36 @@ def test_every_second_image_of_a_batch_is_mirrored():
     image = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
     images = batch(image, (2, 3), 2)
     assert np.array_equal(images[0], images[1][..., ::-1])
+
+
+def random_boxes(number: int, images: int = 2) -> torch.Tensor:
+    corners = torch.rand(images, number, 2) * 60
+    return torch.cat([corners, corners + 5 + torch.rand(images, number, 2) * 40], dim=-1)
+
+
+def test_nms_within_classes_keeps_what_mmcv_keeps():
+    from mmcv.ops import batched_nms
+
+    boxes, scores = random_boxes(80), torch.rand(2, 80)
+    labels = torch.randint(3, (2, 80))
+    scores[:, ::7] = ops.EMPTY
+    nms = dict(type='nms', iou_threshold=0.4)
+    found = ops.best_objects(boxes, ops.batched_nms(boxes, scores, labels, nms, 10), labels, 10)
+    for i in range(2):
+        valid = scores[i] > 0
+        expected, kept = batched_nms(boxes[i][valid], scores[i][valid], labels[i][valid], nms)
+        torch.testing.assert_close(found[0][i], expected[:10, :4])
+        torch.testing.assert_close(found[1][i], expected[:10, 4])
+        assert torch.equal(found[2][i], labels[i][valid][kept][:10])
+
+
+def test_masks_are_pasted_as_mask_rcnn_does():
+    from mmdet.models.roi_heads.mask_heads.fcn_mask_head import _do_paste_mask
+
+    mask = torch.rand(3, 1, 28, 28)
+    boxes = torch.tensor([[10.3, 5.7, 60.1, 40.9], [-8.0, -3.0, 30.0, 90.0], [2.0, 2.0, 4.5, 3.2]])
+    expected, _ = _do_paste_mask(mask, boxes, 64, 80, skip_empty=False)
+    for i in range(3):
+        ours = paste_mask(mask[i, 0].numpy(), boxes[i].numpy(), (64, 80))
+        sure = (expected[i] - 0.5).abs().numpy() > 1e-4
+        assert np.array_equal(ours[sure], (expected[i] >= 0.5).numpy()[sure])

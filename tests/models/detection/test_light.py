@@ -9,6 +9,7 @@ from mmengine.registry import init_default_scope
 from mmengine.structures import InstanceData
 from torchvision.ops import box_iou, generalized_box_iou
 
+from mmeffvit.deploy import fuse
 from mmeffvit.models.detection import LightHead, PointTaskAlignedAssigner
 from tests.configs.models import load
 from tests.models.parity import randomized
@@ -163,3 +164,18 @@ def test_the_best_prediction_is_the_box_of_its_point(predicted):
     )
     assert float(found.scores[0]) == pytest.approx(float(logits.max().sigmoid()))
     assert int(found.labels[0]) == best % NUM_CLASSES
+
+
+def test_levels_share_convolutions_and_fusing_keeps_their_norms():
+    head = make_head().double()
+    first, *others = head.towers
+    for tower in others:
+        for layer, shared in zip(tower, first, strict=True):
+            assert layer.conv is shared.conv
+            assert layer.norm is not shared.norm
+    inputs = [x.double() for x in levels()]
+    fused = fuse(head)
+    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in fused.modules())
+    with torch.no_grad():
+        for maps, expected in zip(fused(inputs), head(inputs), strict=True):
+            torch.testing.assert_close(maps, expected)
