@@ -38,10 +38,16 @@ def make_parser() -> ArgumentParser:
     add_allow_non_finite(parser)
     add(
         '--out',
-        type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
-        metavar='FILE.json|FOLDER',
-        help='output: COCO results (detectors), best classes (classifiers), folder of label maps '
-        '(segmentors)',
+        type=output_file,
+        metavar='FILE.json',
+        help='output: COCO results (detectors) or best classes (classifiers)',
+    )
+    add(
+        '--label-map-dir',
+        dest='label_maps',
+        type=output_folder,
+        metavar='FOLDER',
+        help='output folder of label maps (segmentors)',
     )
     add(
         '--out-dir',
