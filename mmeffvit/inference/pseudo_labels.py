@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,36 @@ class Teacher:
         *,
         keep_masks: bool,
     ) -> DataSet:
-        """See :func:`predict_dataset`; this can be called once."""
+        """The predictions for a folder of images; existing ones are read from ``folder``.
+
+        ``described`` is the identity of the teacher. This can be called once.
+
+        Raises:
+            UserError: If the folder has predictions of another teacher, or there are none.
+        """
         predictor, self.predictor = self.predictor, None
-        return predict_dataset(predictor, described, images, folder, wanted, keep_masks=keep_masks)
+        low = wanted.min_score
+        rows = list(predicted_rows(predictor, described, images, folder, low, keep_masks))
+        if self.is_detector:
+            return of_objects(folder, images, coco_content(rows, predictor.classes), wanted)
+        pictures = [
+            Picture(images / row['file_name'], label_map=folder / row['label_map']) for row in rows
+        ]
+        classes = list(predictor.classes)
+        colors = {label: label for label in range(len(classes))}
+        return of_label_maps(folder, images, pictures, classes, colors, wanted, Findings())
+
+
+def coco_content(rows: Sequence[dict], classes: Sequence[str]) -> dict[str, list]:
+    """The records of a detector's predictions in COCO format."""
+    sizes = ('file_name', 'height', 'width')
+    return dict(
+        images=[dict(id=i, **{key: row[key] for key in sizes}) for i, row in enumerate(rows, 1)],
+        annotations=[
+            dict(item, image_id=i) for i, row in enumerate(rows, 1) for item in row['objects']
+        ],
+        categories=[dict(id=i, name=name) for i, name in enumerate(classes, 1)],
+    )
 
 
 @dataclass
@@ -94,40 +121,6 @@ def inside(found: Detections, height: int, width: int) -> Detections:
     boxes = found.boxes.clip(0, np.array([width, height] * 2, found.boxes.dtype))
     kept = (boxes[:, 2:] - boxes[:, :2]).min(axis=1, initial=np.inf) >= MIN_SIDE
     return replace(found, boxes=boxes).select(kept)
-
-
-def predict_dataset(
-    predictor: BasePredictor,
-    described: dict[str, Any],
-    images: Path,
-    folder: Path,
-    wanted: Wanted,
-    *,
-    keep_masks: bool,
-) -> DataSet:
-    """The predictions of a teacher for a folder of images; existing ones are read from ``folder``.
-
-    ``described`` is the identity of the teacher.
-
-    Raises:
-        UserError: If the folder has predictions of another teacher, or there are none.
-    """
-    rows = list(predicted_rows(predictor, described, images, folder, wanted.min_score, keep_masks))
-    classes = list(predictor.classes)
-    if not predictor.is_detector:
-        pictures = [
-            Picture(images / row['file_name'], label_map=folder / row['label_map']) for row in rows
-        ]
-        colors = {label: label for label in range(len(classes))}
-        return of_label_maps(folder, images, pictures, classes, colors, wanted, Findings())
-    found = [dict(item, image_id=i) for i, row in enumerate(rows, 1) for item in row['objects']]
-    sizes = ('file_name', 'height', 'width')
-    content = dict(
-        images=[dict(id=i, **{key: row[key] for key in sizes}) for i, row in enumerate(rows, 1)],
-        annotations=found,
-        categories=[dict(id=i, name=name) for i, name in enumerate(classes, 1)],
-    )
-    return of_objects(folder, images, content, wanted)
 
 
 def predicted_rows(

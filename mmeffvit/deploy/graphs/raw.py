@@ -213,7 +213,7 @@ def without_selection(
 for_vision = partial(without_selection, boxes=VisionBoxes, labels=VisionLabelMap)
 
 
-def before_nms(graph: Graph, size: tuple[int, int] | None = None) -> Graph | RawGraph:
+def before_nms(graph: Graph) -> Graph | RawGraph:
     """The graph with outputs of fixed shapes: without NMS, and with the label map of all classes.
 
     Raises:
