@@ -22,7 +22,7 @@ class ExecuTorch(Format):
     def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
         from mmeffvit.deploy.graphs.raw import before_nms
 
-        return before_nms(graph)
+        return before_nms(graph, size)
 
     def write(self, export: Export, path: Path) -> str:
         from .write import to_executorch

@@ -62,9 +62,9 @@ def test_nms_is_rejected_with_a_message_and_can_be_disabled():
     with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):
         export_fixed(graph, images, 'ExecuTorch')
     expected = graph.candidates(graph.normalize(images), tiny.SIZE)
-    found = export_fixed(before_nms(graph), images, 'a test').module()(images)
+    found = export_fixed(before_nms(graph, tiny.SIZE), images, 'a test').module()(images)
     torch.testing.assert_close(found, expected)
     with pytest.raises(UserError, match='MaskRCNNGraph selects regions'):
-        before_nms(make_graph(models.tiny(models.MASK_RCNN)))
+        before_nms(make_graph(models.tiny(models.MASK_RCNN)), tiny.SIZE)
     backbone = tiny.graph()
-    assert before_nms(backbone) is backbone
+    assert before_nms(backbone, tiny.SIZE) is backbone
