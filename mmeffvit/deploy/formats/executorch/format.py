@@ -1,7 +1,6 @@
 """ExecuTorch, PyTorch's runtime for phones."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,7 @@ class ExecuTorch(Format):
     module = 'executorch.runtime'
     packages = ('executorch',)
     is_fixed = True
-
-    def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
-        from mmeffvit.deploy.graphs.raw import before_nms
-
-        return before_nms(graph, size)
+    cut = 'before_nms'
 
     def write(self, export: Export, path: Path) -> str:
         from .write import to_executorch

@@ -20,13 +20,9 @@ class LiteRT(Format):
     module = 'ai_edge_litert'
     packages = ('litert_torch', 'ai_edge_litert')
     is_fixed = True
+    cut = 'without_selection'
     int8_source = '.tflite'
     int8_packages = ('ai_edge_litert', 'ai_edge_quantizer')
-
-    def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
-        from mmeffvit.deploy.graphs.raw import without_selection
-
-        return without_selection(graph, size)
 
     def write(self, export: Export, path: Path) -> str:
         from .write import to_litert

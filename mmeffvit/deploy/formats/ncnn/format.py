@@ -21,13 +21,9 @@ class Ncnn(Format):
     packages = ('pnnx', 'ncnn')
     companions = ('.bin', '.json')
     is_fixed = True
+    cut = 'without_selection'
     has_half = True
     half_setting = 'set opt.use_fp16_packed, use_fp16_storage and use_fp16_arithmetic'
-
-    def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
-        from mmeffvit.deploy.graphs.raw import without_selection
-
-        return without_selection(graph, size)
 
     def write(self, export: Export, path: Path) -> str:
         from .write import to_ncnn
