@@ -63,20 +63,14 @@ class AnySizeUpsample(nn.Module):
         return F.interpolate(x, size, mode=self.mode, align_corners=self.align_corners)
 
 
-# by name, so that mmseg need not be imported
-REPLACEMENTS = {
-    'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
-    'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,
-}
-
-
 def any_size(model: nn.Module) -> nn.Module:
     """Replace modules of ``model`` by their variants for any size, in place, and return it."""
     if isinstance(model, LocalGlobalAttention):
         model.mixer.register_forward_hook(blocked)
-    cls = type(model)
-    if replacement := REPLACEMENTS.get(f'{cls.__module__}.{cls.__qualname__}'):
-        return replacement(model)
+    if isinstance(model, nn.AdaptiveAvgPool2d):
+        return AnySizeAdaptiveAvgPool2d(model)
+    if type(model).__module__ == 'mmseg.models.utils.wrappers':  # its Upsample, not imported
+        return AnySizeUpsample(model)
     for name, child in model.named_children():
         setattr(model, name, any_size(child))
     return model
