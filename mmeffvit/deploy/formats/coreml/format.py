@@ -32,7 +32,7 @@ class CoreML(Format):
             metadata['input_layout'] = 'image'
         if isinstance(export.part, VisionBoxes):
             metadata['outputs'] = json.dumps(NMS_OUTPUTS)
-        to_coreml(export.part, export.example, path, metadata=metadata, half=export.half)
+        to_coreml(export, path, metadata)
         return 'it runs on macOS only'
 
     def open(

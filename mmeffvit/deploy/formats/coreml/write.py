@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
+from mmeffvit.deploy.formats.base import Export
 from mmeffvit.deploy.formats.fixed_size import export_fixed, fixed_module, lower_rank
 from mmeffvit.deploy.graphs.base import named
 from mmeffvit.deploy.graphs.raw import RawGraph, VisionBoxes
@@ -30,39 +31,30 @@ NMS_OUTPUTS = ('confidence', 'coordinates')
 THRESHOLDS = ('iouThreshold', 'confidenceThreshold')
 
 
-def to_coreml(
-    graph: nn.Module,
-    example: Tensor,
-    out: str | os.PathLike,
-    *,
-    metadata: Mapping[str, str],
-    half: bool = False,
-) -> None:
+def to_coreml(export: Export, out: str | os.PathLike, metadata: Mapping[str, str]) -> None:
     """Convert a graph at one input size to an ML program for iOS 16, macOS 13 or later.
 
     Detectors and segmentors take an image, backbones an array. The saved package is read back, and
     its inputs and outputs are compared with the graph's.
 
     Args:
-        graph: Maps images to a tuple of tensors, in eval mode; of detectors and segmentors, what
-            :func:`mmeffvit.deploy.graphs.raw.for_vision` returns.
-        example: Images (1, 3, H, W) of the size of the program.
+        export: What is written; in float16, it is computed as Apple's Neural Engine does.
         out: Path that ends in ``.mlpackage``, a folder.
         metadata: Metadata stored in the package.
-        half: Compute in float16, as Apple's Neural Engine does.
 
     Raises:
         UserError: If an operator cannot be converted, or inputs or outputs of the package differ
             from the graph.
     """
+    graph, example = export.part, export.example
     program = export_fixed(graph, example, 'Core ML')
     lower_rank(program)
     image = isinstance(graph, RawGraph)
     names = graph.output_names
-    model = convert(program, names, half, example.shape if image else None)
+    model = convert(program, names, export.half, example.shape if image else None)
     if image:
         model = as_image_model(model, graph, metadata)
-    precision = 'float16' if half else 'float32'
+    precision = 'float16' if export.half else 'float32'
     model.user_defined_metadata.update({**metadata, PRECISION: precision})
     with quiet():
         model.save(str(out))

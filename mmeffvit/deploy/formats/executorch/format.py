@@ -22,7 +22,7 @@ class ExecuTorch(Format):
     def write(self, export: Export, path: Path) -> str:
         from .write import to_executorch
 
-        return str(to_executorch(export.part, export.example, path))
+        return str(to_executorch(export, path))
 
     def load(self, path: Path, threads: int, half: bool, device: str) -> Session:
         """Outputs have numbers instead of names; all programs share the number of threads."""

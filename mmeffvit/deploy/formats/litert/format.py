@@ -28,7 +28,7 @@ class LiteRT(Format):
         from .write import to_litert
 
         metadata = export.described(layout='BHWC float32')
-        return str(to_litert(export.part, export.example, path, metadata))
+        return str(to_litert(export, path, metadata))
 
     def load(self, path: Path, threads: int, half: bool, device: str) -> Session:
         return open_litert(path, threads)

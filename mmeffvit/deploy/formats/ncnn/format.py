@@ -29,7 +29,7 @@ class Ncnn(Format):
         from .write import to_ncnn
 
         metadata = export.described(layout='CHW float32')
-        layers = to_ncnn(export.part, export.example, path, metadata, half=export.half)
+        layers = to_ncnn(export, path, metadata)
         kept = ' and '.join(path.with_suffix(suffix).name for suffix in self.companions)
         return f'{layers.total()} layers; weights and metadata in {kept}'
 

@@ -33,7 +33,7 @@ MOBILEVITV2 = dict(
 
 def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
     out = tmp_path / 'model.mlpackage'
-    to_coreml(tiny.graph(MOBILEVITV2), tiny.images(), out, metadata=dict(task='features'))
+    to_coreml(tiny.export(tiny.graph(MOBILEVITV2)), out, dict(task='features'))
     assert [path.name for path in tmp_path.iterdir()] == ['model.mlpackage']
     package = tools.models.MLModel(str(out), skip_model_load=True)
     assert package.user_defined_metadata['task'] == 'features'

@@ -23,7 +23,7 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
     pytest.importorskip('executorch')
     graph = tiny.graph(tiny.FIRST_STAGE)
     out = tmp_path / 'model.pte'
-    delegation = to_executorch(graph, tiny.images(), out)
+    delegation = to_executorch(tiny.export(graph), out)
     assert [path.name for path in tmp_path.iterdir()] == ['model.pte']
     assert delegation.share > 0.7
     assert 'conv' not in ' '.join(delegation.portable_names)

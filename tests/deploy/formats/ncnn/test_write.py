@@ -102,5 +102,5 @@ class Outer(nn.Module):
 
 def test_an_unknown_operator_is_named_with_its_module(tmp_path):
     with pytest.raises(UserError, match=r'ncnn has no layer for aten::digamma in inner$'):
-        to_ncnn(Outer(), tiny.images(), tmp_path / 'model.param', {})
+        to_ncnn(tiny.export(Outer()), tmp_path / 'model.param', {})
     assert list(tmp_path.iterdir()) == []
