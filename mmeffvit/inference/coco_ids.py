@@ -35,7 +35,7 @@ class CocoIds:
         """The id of a label; label + 1 if no ids are known."""
         return self.categories[label] if self.categories else int(label) + 1
 
-    def image_id(self, path: Path, is_image: bool = True) -> int:
+    def image_id(self, path: Path, is_image: bool) -> int:
         """The id of a file of the dataset, otherwise the next free number."""
         known = self.images.get(path.parent.resolve() / path.name) if is_image else None
         return next(self.unused) if known is None else known

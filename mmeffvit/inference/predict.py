@@ -146,9 +146,9 @@ def predict(
     frames = progress(frames, 'predicting', count_frames(found.sources))
     threshold = SCORE_THR if options.score_thr is None else options.score_thr
     tally = Tally(threshold, found=0 if predictor.is_detector else None)
-    done = predict_frames(
-        predictor, frames, [tally, *writers], options.score_thr, options.batch_size
-    )
+    every = [tally, *writers]
+    results = predict_frames(predictor, frames, every, options.score_thr, options.batch_size)
+    done = sum(1 for _ in results)
     return Summary(done, tally, skipped, describe_files(predictor, ids, options))
 
 
