@@ -74,7 +74,7 @@ class Builder:
         split = own or split_of(found[0].parent, self.root)
         pictures = self.splits.setdefault(split, {})
         if found[0] not in pictures:
-            pictures[found[0]] = Picture(found[0], recorded=size if size and all(size) else None)
+            pictures[found[0]] = Picture(found[0], recorded=size)
         return pictures[found[0]]
 
     def add(

@@ -1,11 +1,12 @@
 """KITTI's format: a text file of 15 columns for every image, in ``label_2`` and ``image_2``."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 from mmeffvit.data import faults
 from mmeffvit.data.files import read_text
-from mmeffvit.data.records import DataSet
+from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.text import counted
 
@@ -15,7 +16,7 @@ from .shapes import number
 NAME = 'KITTI'
 LINE = re.compile(rb'[^\W\d]\S{0,99}( -?\d[\d.e+-]{0,30}){14,15}\s*$')
 IGNORED = 'DontCare'
-BOX = slice(4, 8)  # columns of left, top, right and bottom
+BOX = slice(3, 7)  # left, top, right and bottom, after the class
 IMAGES, LABELS = 'image_', 'label_'
 
 
@@ -37,17 +38,18 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
         folder = path.parent.with_name(path.parent.name.replace(LABELS, IMAGES))
         picture = builder.picture(path.stem, folder / path.name, str(path))
         text = read_text(path, findings) if picture else None
-        for count, line in enumerate((text or '').splitlines(), 1):
-            where, columns = f'{path}, line {count}', line.split()
-            if columns and columns[0] == IGNORED:
-                builder.unread(where, IGNORED)
-            elif columns:
-                try:
-                    if len(columns) not in (15, 16):
-                        raise ValueError(f'{len(columns)} columns, not 15')
-                    left, top, right, bottom = map(number, columns[BOX])
-                    box = (left, top, right - left, bottom - top)
-                    builder.add(picture, columns[0], where, box=box)
-                except ValueError as error:
-                    builder.broken(picture, where, error)
+        read = partial(read_line, picture=picture, builder=builder)
+        builder.each(picture, (text or '').splitlines(), f'{path}, line', read)
     return builder.build(NAME, paths)
+
+
+def read_line(line: str, where: str, picture: Picture, builder: Builder) -> None:
+    """Add the object of a line, unless it is empty."""
+    name, *values = line.split() or ['']
+    if name == IGNORED:
+        builder.unread(where, IGNORED)
+    elif name:
+        if len(values) not in (14, 15):
+            raise ValueError(f'{len(values) + 1} columns, not 15')
+        left, top, right, bottom = map(number, values[BOX])
+        builder.add(picture, name, where, box=(left, top, right - left, bottom - top))

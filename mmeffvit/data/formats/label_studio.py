@@ -20,7 +20,7 @@ from mmeffvit.utils.files import parse_json, read_json
 from mmeffvit.utils.text import counted
 
 from .builder import Builder
-from .shapes import box_of_mask, ellipse, number, placed, points_of, rectangle, rotated
+from .shapes import ellipse, number, placed, points_of, rectangle, rotated
 
 NAME = 'Label Studio'
 LABELS = ('rectanglelabels', 'polygonlabels', 'ellipselabels', 'brushlabels', 'labels')
@@ -121,8 +121,7 @@ def read_result(row: Any, where: str, picture: Picture, builder: Builder) -> Obj
         return builder.add(picture, name, where, points=points)
     if 'rle' in value:
         mask = decode_brush(value['rle'], size)
-        code = placed(mask, 0, 0, size)
-        return builder.add(picture, name, where, box=box_of_mask(mask), mask=code)
+        return builder.add(picture, name, where, **placed(mask, 0, 0, size))
     left, top = number(value['x']) * x_scale, number(value['y']) * y_scale
     angle = number(value.get('rotation') or 0)
     if 'radiusX' in value:
