@@ -72,16 +72,6 @@ LABELS_SHARED = Fault(
 )
 FAILS_TO_LOAD = Fault('datasets that mmdet or mmseg cannot load', 'see its message')
 EMPTY = Fault('datasets without images', PREFIX, stops=True)
-BYTE_ORDER_MARK = Fault(
-    'files that begin with a byte order mark, read without it',
-    'save them as UTF-8 without BOM for other programs',
-    tolerated=NOTE,
-)
-LINE_ENDS = Fault(
-    'files with Windows line endings, which are supported',
-    'nothing; other programs may need `dos2unix`',
-    tolerated=NOTE,
-)
 
 # records
 RECORD_BROKEN = Fault(
@@ -148,6 +138,7 @@ CLASS_RANGE = Fault(
 CLASS_MISSING = Fault(
     'classes of the config without a category in the file',
     'set metainfo=dict(classes=...) of the dataset to names in the file',
+    stops=True,
 )
 CLASS_ORDER = Fault(
     'classes in a different order than in the file, so that names are mixed up',
@@ -325,11 +316,6 @@ class Findings:
         # a name may contain unprintable characters
         text = str(place).encode(errors='backslashreplace').decode()
         self.places.setdefault(fault, []).append(' '.join(text.split()))
-
-    def extend(self, other: 'Findings') -> None:
-        for fault, places in other.places.items():
-            for place in places:
-                self.add(fault, place)
 
     def grade(self, fault: Fault) -> Grade:
         """How much a type of finding matters, as often as it was found."""

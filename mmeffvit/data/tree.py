@@ -9,6 +9,7 @@ from typing import Any
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
 from mmeffvit.utils.images import is_image, is_regular
+from mmeffvit.utils.text import counted
 
 from .files import files_below, images_below
 
@@ -87,6 +88,10 @@ class Tree:
             for paths in by_folder.values()
             for path in (paths if len(paths) <= MANY else paths[:SAMPLED])
         ]
+
+    def match(self, paths: list[Path], noun: str, what: str) -> Match | None:
+        """A match of these files, by their number and what they have; None without any."""
+        return Match((self, paths), f'{counted(len(paths), noun)} {what}') if paths else None
 
     def head(self, path: Path) -> bytes:
         """The beginning of a file; empty if it cannot be read."""

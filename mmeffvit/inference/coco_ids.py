@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmeffvit.data.faults import Report
-from mmeffvit.data.formats.coco_file import read_coco
+from mmeffvit.data.formats.coco_file import CocoFile, read_lists
 from mmeffvit.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
     report = Report('test', str(path))
     try:
         # annotations are not checked: those of other tasks have other fields
-        known = read_coco(path, report.add, ('images', 'categories'), annotations=False)
+        content = read_lists(path, ('images', 'categories'))
+        known = CocoFile({**content, 'annotations': []}, report.add)
         report.stop_run()
     except UserError as error:
         return CocoIds([], f'label + 1 ({error})')

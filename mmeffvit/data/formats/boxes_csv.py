@@ -11,7 +11,6 @@ from mmeffvit.data.files import read_text, require_text
 from mmeffvit.data.records import DataSet, split_in, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import number
@@ -45,8 +44,7 @@ Row = dict[str, str]
 def find(tree: Tree) -> Match | None:
     """The CSV files with a box in a line."""
     paths = [path for path in tree.sample('.csv') if headings(first_lines(tree, path))]
-    why = f'{counted(len(paths), "CSV file")} with a box in a line'
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'CSV file', 'with a box in a line')
 
 
 def first_lines(tree: Tree, path: Path) -> list[str]:

@@ -62,35 +62,6 @@ class CocoFile:
         by_unique_id(self.annotations, faults.ANNOTATION_DUPLICATE, add)
 
 
-def read_coco(
-    path: str | Path,
-    add: Add,
-    lists: Sequence[str] = LISTS,
-    complete: Callable[[Record, int], None] = lambda annotation, number: None,
-    *,
-    annotations: bool = True,
-) -> CocoFile:
-    """Read an annotation file.
-
-    Args:
-        path: The file.
-        add: Receives its faults.
-        lists: Required lists; the others are not read if they are missing.
-        complete: Fills in what an annotation may lack, in place; called with its number, too.
-        annotations: Whether annotations are read at all.
-
-    Raises:
-        UserError: If it cannot be read, or lacks a list.
-    """
-    content = read_lists(path, lists)
-    if not annotations:
-        content = {**content, 'annotations': []}
-    for number, annotation in enumerate(content['annotations'], 1):
-        if isinstance(annotation, dict):
-            complete(annotation, number)
-    return CocoFile(content, add)
-
-
 def read_lists(path: str | Path, lists: Sequence[str] = LISTS) -> dict[str, Any]:
     """The content of an annotation file; lists that are not required are empty if missing.
 

@@ -7,7 +7,6 @@ from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.files import read_json
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import number
@@ -18,8 +17,7 @@ NAME = 'CreateML'
 def find(tree: Tree) -> Match | None:
     """The JSON files with labels and coordinates."""
     paths = [path for path in tree.sample('.json') if is_createml(tree.content(path))]
-    why = f"{counted(len(paths), 'JSON file')} of CreateML's labels and coordinates"
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'JSON file', "of CreateML's labels and coordinates")
 
 
 def is_createml(content: bytes) -> bool:

@@ -11,7 +11,6 @@ from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in, spli
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import ellipse, number, placed, points_of, rectangle, rotated, size_of
@@ -25,8 +24,7 @@ NOT_SHAPES = ('tag', 'attribute')
 def find(tree: Tree) -> Match | None:
     """The XML files with the annotations of many images."""
     paths = [path for path in tree.sample('.xml') if is_cvat(tree.head(path))]
-    why = f"{counted(len(paths), 'XML file')} with CVAT's annotations of images"
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'XML file', "with CVAT's annotations of images")
 
 
 def is_cvat(head: bytes) -> bool:

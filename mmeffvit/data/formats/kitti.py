@@ -8,7 +8,6 @@ from mmeffvit.data import faults
 from mmeffvit.data.files import read_text
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import number
@@ -26,8 +25,7 @@ def find(tree: Tree) -> Match | None:
                if LINE.match(tree.head(path)[:2000].partition(b'\n')[0])}  # fmt: skip
     stems = {path.stem for path in tree.images}
     paths = [p for p in tree.of('.txt') if p.parent in folders and p.stem in stems]
-    why = f'{counted(len(paths), "text file")} of a class and 14 numbers a line'
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'text file', 'of a class and 14 numbers a line')
 
 
 def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:

@@ -17,7 +17,6 @@ from mmeffvit.data.records import DataSet, Object, Picture, Size, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import parse_json, read_json
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import ellipse, number, placed, points_of, rectangle, rotated
@@ -31,8 +30,7 @@ IMAGE = re.compile(r'(?i)\.(jpe?g|jfif|png|bmp|webp|tiff?|avif|ppm|pgm)$')
 def find(tree: Tree) -> Match | None:
     """The files with results in percent."""
     paths = [p for p in tree.sample('.json', '.csv', '.tsv') if is_export(tree.content(p))]
-    why = f"{counted(len(paths), 'file')} of Label Studio's results"
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'file', "of Label Studio's results")
 
 
 def is_export(content: bytes) -> bool:

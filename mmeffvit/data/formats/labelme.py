@@ -6,7 +6,6 @@ from typing import Any
 from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, Object, Picture, Size
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import box_of, ellipse, placed, points_of, size_of, unpack_png
@@ -18,8 +17,7 @@ def find(tree: Tree) -> Match | None:
     """The JSON files with shapes."""
     if not any(is_labelme(tree.content(path)) for path in tree.sample('.json')):
         return None
-    paths = tree.of('.json')
-    return Match((tree, paths), f'{counted(len(paths), "JSON file")} with shapes of an image')
+    return tree.match(tree.of('.json'), 'JSON file', 'with shapes of an image')
 
 
 def is_labelme(content: bytes) -> bool:

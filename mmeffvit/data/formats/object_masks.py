@@ -28,17 +28,13 @@ def find(tree: Tree) -> Match | None:
     for path in tree.images:
         by_stem[path.stem].append(path)
     for folder, masks in tree.folders.items():
-        if folder.name.lower() in MASKS:
-            images = (
-                [
-                    path
-                    for name, found in tree.folders.items()
-                    if name.parent == folder.parent and name.name.lower() in IMAGES
-                    for path in found
-                ]
-                if folder.parent != tree.root
-                else []
-            )
+        if folder.name.lower() in MASKS and folder.parent != tree.root:
+            images = [
+                path
+                for other, found in tree.folders.items()
+                if other.parent == folder.parent and other.name.lower() in IMAGES
+                for path in found
+            ]
         elif folder.parent.name.lower() in MASKS:
             images = [p for p in by_stem[folder.name] if p.parent != folder]
         else:

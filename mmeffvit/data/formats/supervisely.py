@@ -6,7 +6,6 @@ from typing import Any
 from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_in
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import box_of, flat, number, placed, points_of, size_of, unpack_png, with_holes
@@ -19,7 +18,7 @@ def find(tree: Tree) -> Match | None:
     if not any(is_supervisely(tree.content(path)) for path in tree.sample('.json')):
         return None
     paths = [path for path in tree.of('.json') if path.parent.name == 'ann'] or tree.of('.json')
-    return Match((tree, paths), f"{counted(len(paths), 'JSON file')} of Supervisely's objects")
+    return tree.match(paths, 'JSON file', "of Supervisely's objects")
 
 
 def is_supervisely(content: bytes) -> bool:

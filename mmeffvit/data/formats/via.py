@@ -15,7 +15,6 @@ from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import ellipse, number, points_of
@@ -32,9 +31,7 @@ def find(tree: Tree) -> Match | None:
     """The files with the regions of images."""
     paths = [path for path in tree.sample('.json') if is_via(tree.content(path))]
     paths += [path for path in tree.sample('.csv') if SHAPES.encode() in tree.head(path)[:4096]]
-    return (
-        Match((tree, paths), f"{counted(len(paths), 'file')} of VIA's regions") if paths else None
-    )
+    return tree.match(paths, 'file', "of VIA's regions")
 
 
 def is_via(content: bytes) -> bool:
@@ -46,9 +43,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
     tree, paths = place
     builder = Builder(tree, findings)
-    files = []
-    for path in paths:
-        files.append((path, list(images_of(path, findings))))
+    files = [(path, list(images_of(path, findings))) for path in paths]
     regions = [each for _, images in files for _, found in images for each in found]
     key = class_attribute(regions)
     for path, images in files:

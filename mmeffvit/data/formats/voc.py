@@ -11,7 +11,7 @@ from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import read_list, read_text
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, Size, split_of
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted, listed
+from mmeffvit.utils.text import listed
 
 from .builder import Builder
 from .shapes import box_of, flat, number
@@ -27,10 +27,7 @@ def find(tree: Tree) -> Match | None:
     """The XML files with annotations of one image each."""
     if not any(ROOT.search(tree.head(path)[:4096]) for path in tree.sample('.xml')):
         return None
-    paths = tree.of('.xml')
-    return Match(
-        (tree, paths), f'{counted(len(paths), "XML file")} with the annotation of an image'
-    )
+    return tree.match(tree.of('.xml'), 'XML file', 'with the annotation of an image')
 
 
 def read(place: tuple[Tree, list[Path]], findings: Findings) -> DataSet:
