@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
@@ -159,8 +159,7 @@ def detect(path: Path, format: str | None = None) -> Found:
             found.append(Found(name, TASKS.get(name, Task.OBJECTS), match.why, match.place))
     if not found:
         raise UserError(*refusal(tree, path, format))
-    first, *others = found
-    return Found(first.format, first.task, first.why, first.place, tuple(others))
+    return replace(found[0], others=tuple(found[1:]))
 
 
 def refusal(tree: Tree, path: Path, format: str | None) -> Iterator[str]:

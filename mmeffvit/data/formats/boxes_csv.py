@@ -90,7 +90,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
             is_fraction(row) for _, row in rows
         )
         for line, row in rows:
-            read_row(path, line, row, names, tree, builder, is_relative)
+            read_row(path, line, row, names, builder, is_relative)
     return builder.build(NAME, paths)
 
 
@@ -128,13 +128,12 @@ def read_row(
     line: int,
     row: Row,
     names: dict[str, str],
-    tree: Tree,
     builder: Builder,
     is_relative: bool,
 ) -> None:
     """Add an image, and the box of a row unless its values are empty."""
     where = f'{path}, line {line}'
-    split = split_in(row.get('split') or '') or split_of_file(path, tree.root)
+    split = split_in(row.get('split') or '') or split_of_file(path, builder.root)
     picture = builder.picture(row.get('name') or '', path, where, split=split)
     keys = CORNERS if 'right' in row else SIDES
     if picture is None or not any(row.get(key) for key in (*keys, 'box')):

@@ -31,18 +31,18 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     for path in paths:
         content = read_json(path)
         for count, entry in enumerate(content if isinstance(content, list) else (), 1):
-            read_image(path, f'{path}, image {count}', entry, tree, builder)
+            read_image(path, f'{path}, image {count}', entry, builder)
     return builder.build(NAME, paths)
 
 
-def read_image(path: Path, where: str, entry: Any, tree: Tree, builder: Builder) -> None:
+def read_image(path: Path, where: str, entry: Any, builder: Builder) -> None:
     """Add an image with its boxes."""
     entry = entry if isinstance(entry, dict) else {}
     name = entry.get('image') or entry.get('imagefilename') or entry.get('filename')
     if not isinstance(name, str):
         builder.findings.add(faults.RECORD_BROKEN, f'{where}: no image')
         return
-    picture = builder.picture(name, path, where, split=split_of_file(path, tree.root))
+    picture = builder.picture(name, path, where, split=split_of_file(path, builder.root))
 
     def read_box(row: Any, place: str) -> None:
         sides = ('x', 'y', 'width', 'height')

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_in
+from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in
 from mmeffvit.data.tree import Match, Tree
 
 from .builder import Builder
@@ -30,17 +30,17 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
     tree, paths = place
     builder = Builder(tree, findings)
     for path, content in builder.json_files(paths, 'objects'):
-        read_file(path, content, tree, builder)
+        read_file(path, content, builder)
     return builder.build(NAME, paths)
 
 
-def read_file(path: Path, content: dict, tree: Tree, builder: Builder) -> None:
+def read_file(path: Path, content: dict, builder: Builder) -> None:
     """Add an image with its objects."""
     sides = content.get('size') if isinstance(content.get('size'), dict) else {}
     size = size_of(sides.get('height'), sides.get('width'))
     tags = [tag.get('name') for tag in content.get('tags') or () if isinstance(tag, dict)]
-    tagged = [split for tag in tags if isinstance(tag, str) and (split := split_in(tag))]
-    split = tagged[0] if tagged else named_split(path.parent, tree.root)
+    tagged = (split for tag in tags if isinstance(tag, str) and (split := split_in(tag)))
+    split = next(tagged, None)
     picture = builder.picture(path.stem, path.with_name('x'), str(path), size, split)
     builder.each(
         picture,
