@@ -1,5 +1,7 @@
 """Files of a dataset: text files, images by name, and samples of them."""
 
+import csv
+import io
 import os
 import random
 import unicodedata
@@ -47,6 +49,19 @@ def require_text(path: Path, findings: Findings) -> str:
     if text is None:
         raise UserError(f'{path} cannot be read as text in UTF-8')
     return text
+
+
+def read_rows(path: Path, findings: Findings, delimiter: str = ',') -> list[dict[str, str]]:
+    """The rows of a table with a heading.
+
+    Raises:
+        UserError: If it is not one.
+    """
+    text = io.StringIO(require_text(path, findings))
+    try:
+        return list(csv.DictReader(text, delimiter=delimiter))
+    except csv.Error as error:
+        raise UserError(f'{path} cannot be read as CSV: {error}') from error
 
 
 def images_below(folder: Path) -> list[Path]:

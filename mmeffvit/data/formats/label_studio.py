@@ -1,7 +1,5 @@
 """Label Studio's own exports: JSON, JSON-MIN and CSV, with results in percent of an image."""
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -12,10 +10,9 @@ from urllib.parse import unquote
 import numpy as np
 
 from mmeffvit.data import faults
-from mmeffvit.data.files import require_text
+from mmeffvit.data.files import read_rows
 from mmeffvit.data.records import DataSet, Object, Picture, Size, split_of_file
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.errors import UserError
 from mmeffvit.utils.files import parse_json, read_json
 
 from .builder import Builder
@@ -58,12 +55,7 @@ def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[
     if path.suffix.lower() == '.json':
         rows = read_json(path)
     else:
-        delimiter = '\t' if path.suffix.lower() == '.tsv' else ','
-        text = require_text(path, findings)
-        try:
-            rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
-        except csv.Error as error:
-            raise UserError(f'{path}: {error}') from error
+        rows = read_rows(path, findings, '\t' if path.suffix.lower() == '.tsv' else ',')
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict):
             yield address_in(row), results_in(row, path)
