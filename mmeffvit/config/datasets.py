@@ -15,6 +15,7 @@ from mmeffvit.errors import UserError
 from .build import explain_error, isolated
 from .values import dicts_in
 
+SPLITS = ('train', 'val', 'test')  # whose loaders a config has
 DEFAULT_PROPOSALS = 1000
 ANNOTATIONS = re.compile(r'Load\w*Annotation')
 
@@ -101,7 +102,7 @@ def take_classes(
     if len(palette) == len(classes):
         meta['palette'] = [tuple(color) for color in palette]
     is_segmentor = config.default_scope == 'mmseg'
-    for split in ('train', 'val', 'test'):
+    for split in SPLITS:
         for dataset in datasets_of(config, split):
             dataset['metainfo'] = meta
             if is_segmentor:

@@ -63,9 +63,8 @@ def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[
 
 def address_in(row: dict) -> str:
     """The address of the image, whatever its field is called."""
-    values = (
-        [*(row.get('data') or row).values()] if isinstance(row.get('data') or row, dict) else []
-    )
+    data = row.get('data') or row
+    values = data.values() if isinstance(data, dict) else ()
     texts = [value for value in values if isinstance(value, str)]
     return next((text for text in texts if IMAGE.search(text)), texts[0] if texts else '')
 

@@ -12,6 +12,7 @@ from mmengine.dataset import BaseDataset
 
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import (
+    SPLITS,
     build_unread,
     datasets_of,
     drop_reduction,
@@ -39,7 +40,6 @@ from mmeffvit.utils.text import listed
 
 from .run import check_dataset_paths, check_folders, check_paths, paths_of
 
-SPLITS = ('train', 'val', 'test')
 CLOSED = Sample(0)  # no image is opened
 OF_VOC = ('img_subdir', 'ann_subdir')  # settings that other datasets do not have
 LISTING = 'faults.txt'  # beside what was written
