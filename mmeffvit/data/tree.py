@@ -1,6 +1,7 @@
 """The files of a dataset, listed once for every format."""
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,10 +97,11 @@ class Tree:
     def head(self, path: Path) -> bytes:
         """The beginning of a file; empty if it cannot be read."""
         if path not in self._heads:
-            try:
-                self._heads[path] = read_head(path) if is_regular(path) else b''
-            except OSError:
-                self._heads[path] = b''
+            self._heads[path] = b''
+            with suppress(OSError):
+                if is_regular(path):
+                    with path.open('rb') as file:
+                        self._heads[path] = file.read(HEAD)
         return self._heads[path]
 
     def content(self, path: Path) -> bytes:
@@ -111,11 +113,6 @@ class Tree:
             return read_file(path)
         except UserError:
             return b''
-
-
-def read_head(path: Path) -> bytes:
-    with path.open('rb') as file:
-        return file.read(HEAD)
 
 
 def root_around(path: Path) -> Path:
