@@ -56,8 +56,8 @@ class CocoFile:
         self.categories = by_unique_id(complete['categories'], faults.CATEGORY_DUPLICATE, add)
         self.annotations = complete['annotations']
         # including incomplete records: their annotations are not at fault
-        self.image_ids = ids_in(content['images'])
-        self.category_ids = ids_in(content['categories'])
+        rows = [row for row in content['images'] if isinstance(row, dict)]
+        self.image_ids = {row['id'] for row in rows if is_id(row.get('id'))}
         # annotations with duplicate ids are all checked
         by_unique_id(self.annotations, faults.ANNOTATION_DUPLICATE, add)
 
@@ -85,10 +85,6 @@ def as_pycocotools(content: dict[str, Any]) -> Any:
     with quiet():
         coco.createIndex()
     return coco
-
-
-def ids_in(records: list) -> set[int | str]:
-    return {r['id'] for r in records if isinstance(r, dict) and is_id(r.get('id'))}
 
 
 def is_id(value: Any) -> bool:
