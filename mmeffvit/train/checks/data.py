@@ -38,7 +38,7 @@ from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import listed
 
-from .run import check_dataset_paths, check_folders, check_paths, paths_of
+from .run import check_dataset_paths, check_paths, paths_of
 
 CLOSED = Sample(0)  # no image is opened
 OF_VOC = ('img_subdir', 'ann_subdir')  # settings that other datasets do not have
@@ -278,6 +278,11 @@ def reads_as(cls: Any, name: str) -> bool:
     return known is not None and read is known.load_data_list
 
 
+def fault_of(path: Path, missing: faults.Fault) -> faults.Fault:
+    """The fault of what is no regular file: missing, or something that would block a reader."""
+    return faults.IMAGE_IRREGULAR if os.path.exists(path) else missing
+
+
 class PlacedFinder(ImageFinder):
     """Finds images where mmdet reads them; others that are meant are named differently."""
 
@@ -292,10 +297,8 @@ class PlacedFinder(ImageFinder):
         return found
 
     def fault(self, name: str, found: list[Path]) -> faults.Fault:
-        path = self.root / name
-        if not found and os.path.exists(path):
-            return faults.IMAGE_IRREGULAR
-        return super().fault(name, found)
+        missing = super().fault(name, found)
+        return missing if found else fault_of(self.root / name, missing)
 
 
 def of_coco(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iterator[Picture]:
@@ -370,7 +373,6 @@ def of_rows(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
         data.findings.add(faults.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
         return
     if hasattr(dataset, 'reduce_zero_label'):
-        check_folders(item.settings, data.findings)
         data.colors = labels_of(dataset)
     seen: set[Path] = set()
     for row in rows:
@@ -381,9 +383,9 @@ def of_rows(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
         if path in seen:
             data.findings.add(faults.IMAGE_LISTED_TWICE, path)
         elif not is_regular(path):
-            data.findings.add(faults.IMAGE_MISSING, path)
+            data.findings.add(fault_of(path, faults.IMAGE_MISSING), path)
         elif label_map and not is_regular(label_map):
-            data.findings.add(faults.MAP_MISSING, label_map)
+            data.findings.add(fault_of(label_map, faults.MAP_MISSING), label_map)
         else:
             size = (row['height'], row['width']) if 'height' in row and 'width' in row else None
             yield Picture(path, objects_in(row), size, label_map)

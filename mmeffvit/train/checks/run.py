@@ -1,6 +1,5 @@
 """Checks before a run starts: missing files, invalid annotations, mismatched classes."""
 
-import os
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,9 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.data.faults import IMAGE_IRREGULAR, Findings
 from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into
-from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
 from mmeffvit.zoo.models import OpenModel, build_source
@@ -42,15 +39,6 @@ def check_dataset_paths(dataset: Mapping, name: str) -> None:
                 f'{name} data: {kind} {str(path)!r} does not exist (in {path.parent.resolve()}). '
                 'Put the dataset there, set DATA_ROOT, or pass --cfg-options data_root=FOLDER'
             )
-
-
-def check_folders(dataset: Mapping, findings: Findings) -> None:
-    """Report pipes and other special files in the folders of a dataset, which mmseg ignores."""
-    for _, path in paths_of(dict(dataset, ann_file=None)):
-        for folder, _, names in os.walk(path):
-            for name in names:
-                if not is_regular(os.path.join(folder, name)):
-                    findings.add(IMAGE_IRREGULAR, os.path.join(folder, name))
 
 
 def paths_of(dataset: Mapping) -> Iterator[tuple[str, Path]]:

@@ -245,7 +245,10 @@ MAP_DAMAGE: dict[str, tuple[Fault | str, Damage]] = {
     'a loop': (MAP, replace(MAP, lambda path: path.symlink_to(path.name))),
     'image cut': (faults.IMAGE_BROKEN, truncate(PHOTO)),
     'image missing': (faults.IMAGE_MISSING, remove(PHOTO)),
-    'image is a device': (PHOTO, replace(PHOTO, lambda path: path.symlink_to('/dev/zero'))),
+    'image is a device': (
+        'the image of',
+        replace(PHOTO, lambda path: path.symlink_to('/dev/zero')),
+    ),
 }
 
 
