@@ -25,11 +25,11 @@ class Match:
     """What a format found.
 
     Args:
-        place: The files, as its ``read`` takes them.
+        place: The files, as the arguments of its ``read``.
         why: What it was recognized by.
     """
 
-    place: Any
+    place: tuple[Any, ...]
     why: str
 
 

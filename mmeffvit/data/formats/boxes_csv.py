@@ -68,9 +68,8 @@ def columns_without_heading(first: str) -> list[str] | None:
     return next((k for p, k in WITHOUT_HEADING.items() if p.match(first.strip())), None)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     names = read_names(tree, findings)
     builder = Builder(tree, findings)
     for path in paths:

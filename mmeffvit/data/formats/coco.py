@@ -59,9 +59,8 @@ def is_coco(content: bytes) -> bool:
     return not is_panoptic and all(f'"{name}"'.encode() in content for name in LISTS)
 
 
-def read(place: tuple[Tree, dict[str, Path]], findings: Findings) -> DataSet:
+def read(tree: Tree, paths: dict[str, Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     finder = ImageFinder(tree.root, findings)
     files = {split: read_split(path, finder, findings) for split, path in paths.items()}
     counts = Counter(f.categories[a['category_id']]['name'] for f in files.values()

@@ -24,9 +24,8 @@ def is_createml(content: bytes) -> bool:
     return content.lstrip()[:1] == b'[' and b'"coordinates"' in content and b'"label"' in content
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
         content = read_json(path)

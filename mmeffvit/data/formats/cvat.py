@@ -31,9 +31,8 @@ def is_cvat(head: bytes) -> bool:
     return b'<annotations>' in head[:4096] and (b'<image ' in head or b'<track ' in head)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
         try:

@@ -28,9 +28,8 @@ def find(tree: Tree) -> Match | None:
     return tree.match(paths, 'text file', 'of a class and 14 numbers a line')
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`; the box in the image counts, not the one in space."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
         folder = path.parent.with_name(path.parent.name.replace(LABELS, IMAGES))

@@ -34,9 +34,8 @@ def is_export(content: bytes) -> bool:
     return b'original_width' in content and any(name.encode() in content for name in LABELS)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
         tasks = list(tasks_in(path, findings))

@@ -24,9 +24,8 @@ def is_labelme(content: bytes) -> bool:
     return b'"shapes"' in content and (b'"imagePath"' in content or b'"imageHeight"' in content)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path, content in builder.json_files(paths, 'shapes'):
         read_file(path, content, builder)

@@ -247,9 +247,8 @@ def distance(pair: Pair, root: Path) -> int:
     return len(first) + len(second) - 2 * equal
 
 
-def read(place: tuple[Tree, list[Pair]], findings: Findings) -> DataSet:
+def read(tree: Tree, pairs: list[Pair], findings: Findings) -> DataSet:
     """Read the pairs of :func:`find`."""
-    tree, pairs = place
     lists = lists_in(tree, pairs, findings)
     splits: dict[str, list[Picture]] = defaultdict(list)
     for pair in pairs:

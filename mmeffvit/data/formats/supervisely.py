@@ -25,9 +25,8 @@ def is_supervisely(content: bytes) -> bool:
     return b'"classTitle"' in content and b'"geometryType"' in content
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path, content in builder.json_files(paths, 'objects'):
         read_file(path, content, builder)

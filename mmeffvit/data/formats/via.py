@@ -36,9 +36,8 @@ def is_via(content: bytes) -> bool:
     return is_third or b'"shape_attributes"' in content or b'"_via_img_metadata"' in content
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     files = [(path, list(images_of(path, findings))) for path in paths]
     regions = [each for _, images in files for _, found in images for each in found]

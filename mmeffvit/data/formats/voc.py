@@ -30,9 +30,8 @@ def find(tree: Tree) -> Match | None:
     return tree.match(tree.of('.xml'), 'XML file', 'with the annotation of an image')
 
 
-def read(place: tuple[Tree, list[Path]], findings: Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     paths_of_lists = [p for p in tree.named(*LISTS) if p.parts[-3:-1] == ('ImageSets', 'Main')]
     lists = read_splits(paths_of_lists, findings)

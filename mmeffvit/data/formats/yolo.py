@@ -45,7 +45,7 @@ def find(tree: Tree) -> Match | None:
     found = [path for path in named if not names_label_maps(path)]
     if len(found) > 1:
         raise UserError(f'{tree.root} has several datasets: name one of {listed(found)}')
-    return Match(found[0], f'{found[0].name} with the names of classes') if found else None
+    return Match((found[0],), f'{found[0].name} with the names of classes') if found else None
 
 
 def load(path: Path) -> Any:
