@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pycocotools.coco import COCO
 
-from mmeffvit.data.faults import Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.formats.coco_file import (
     CocoFile,
     as_pycocotools,
@@ -43,7 +43,7 @@ def read_ground_truth(path: str | Path) -> COCO:
     Raises:
         UserError: If the file is missing or is not an annotation file.
     """
-    report = Report('annotation', str(path))
+    report = Findings(name='annotation', source=str(path))
     content = read_lists(path)
     for number, row in enumerate(content['annotations'], 1):
         if isinstance(row, dict):

@@ -286,6 +286,8 @@ class Findings:
     """The faults and notes of a dataset.
 
     Args:
+        name: In a config, the splits that use it, such as 'train' or 'val, test'.
+        source: In a config, the class of the dataset and what it reads.
         num_records: Number of objects, or of other records, that shares are of.
         num_images: Number of images.
         strict: Whether warnings are errors.
@@ -293,6 +295,8 @@ class Findings:
         places: File and line, or what else names the place, by fault.
     """
 
+    name: str = ''
+    source: str = ''
     num_records: int = 0
     num_images: int = 0
     strict: bool = False
@@ -345,19 +349,16 @@ class Findings:
             lines.append(f'  fix: {fault.fix}')
         return '\n'.join(lines)
 
-    def stop(
-        self,
-        *,
-        skip_broken: bool = False,
-        named: str = 'the dataset',
-        hint: str = '--skip-broken skips them',
-    ) -> str:
+    @property
+    def title(self) -> str:
+        """The dataset, for messages."""
+        return f'{self.name} data: {self.source}' if self.name else 'the dataset'
+
+    def stop(self, *, skip_broken: bool) -> str:
         """Stop if there are errors.
 
         Args:
             skip_broken: Skip invalid items where possible.
-            named: The dataset, in the message.
-            hint: What the user can do if these can be skipped.
 
         Returns:
             Names and numbers of what is left out; empty if nothing is.
@@ -367,24 +368,12 @@ class Findings:
         """
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
+            hint = '--no-check trains anyway' if self.name else '--skip-broken skips them'
             rest = 'these cannot be skipped' if fixed else hint
             found = '; '.join(map(self.named, fixed or self.faults))
-            raise UserError(f'{named} has errors, see above: {found}; {rest}')
+            raise UserError(f'{self.title} has errors, see above: {found}; {rest}')
         lost = self.of(Grade.WARNING, Grade.ERROR)
         return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in lost)
-
-
-@dataclass
-class Report(Findings):
-    """The findings in one dataset of a config, or in one file.
-
-    Args:
-        name: The splits that use it, such as 'train' or 'val, test'.
-        source: The class of the dataset and what it reads.
-    """
-
-    name: str = ''
-    source: str = ''
 
     def stop_run(self, others: Sequence[Fault] = ()) -> None:
         """Raise an error for faults that would stop or crash a run, or for ``others``.
@@ -396,7 +385,7 @@ class Report(Findings):
             if fault.stops or fault in others:
                 rest = ' ...' if count > EXAMPLES else ''
                 raise UserError(
-                    f'{self.name} data: {self.source}: {self.named(fault)}: '
+                    f'{self.title}: {self.named(fault)}: '
                     f'{"; ".join(self.places[fault][:EXAMPLES])}{rest}. Fix: {fault.fix}; '
                     '`mmeffvit check CONFIG` lists all errors'
                 )

@@ -106,7 +106,7 @@ def prepare(
 
 
 def judge(
-    data: DataSet, listing: Path, options: PrepareOptions, sample: Sample | None = None, **hint: str
+    data: DataSet, listing: Path, options: PrepareOptions, sample: Sample | None = None
 ) -> str:
     """Check a dataset, stop at errors, and leave out what is lost otherwise.
 
@@ -115,7 +115,6 @@ def judge(
         listing: File for all findings.
         options: See :class:`PrepareOptions`.
         sample: Which images to open, if not all.
-        hint: See :meth:`mmeffvit.data.faults.Findings.stop`.
 
     Returns:
         Names and numbers of what is left out; empty if nothing is.
@@ -136,7 +135,7 @@ def judge(
         logger.info(f'{findings.describe()}\nall of these: {listing}')
     if ignored := findings.ignored():
         logger.info(f'ignored: {ignored}')
-    left_out = findings.stop(skip_broken=options.skip_broken, **hint)
+    left_out = findings.stop(skip_broken=options.skip_broken)
     if left_out:
         logger.info(f'left out: {left_out}{leave_out_broken(data, options)}')
     return left_out

@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmeffvit.data.faults import Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.formats.coco_file import CocoFile, read_lists
 from mmeffvit.errors import UserError
 
@@ -52,7 +52,7 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
             f'no annotation file at {path}' if path.name else 'no annotation file in the config'
         )
         return CocoIds([], f'label + 1 ({reason})')
-    report = Report('test', str(path))
+    report = Findings(name='test', source=str(path))
     try:
         # annotations are not checked: those of other tasks have other fields
         content = read_lists(path, ('images', 'categories'))

@@ -12,7 +12,7 @@ import numpy as np
 
 from mmeffvit.cli.arguments import add_out_dir, new_parser, run_tool
 from mmeffvit.data import faults
-from mmeffvit.data.faults import Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.formats.coco_file import (
     CocoFile,
     as_pycocotools,
@@ -133,7 +133,7 @@ def check_images(folder: Path, names: Sequence[str]) -> None:
 
 def read_annotations(path: Path) -> Any:
     """Index a valid annotation file by image: pycocotools' ``COCO``."""
-    report = Report('COCO', str(path))
+    report = Findings(name='COCO', source=str(path))
     file = CocoFile(read_lists(path), report.add)
     check_objects(file, report, needs_masks=True)
     report.stop_run((faults.MASK_SHORT,))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.data import faults
-from mmeffvit.data.faults import Add, Fault, Report
+from mmeffvit.data.faults import Add, Fault, Findings
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.optional import require
@@ -145,7 +145,7 @@ def by_unique_id(records: list[Record], fault: Fault, add: Add) -> dict[Any, Rec
     return by_id
 
 
-def check_objects(file: CocoFile, report: Report, *, needs_masks: bool) -> None:
+def check_objects(file: CocoFile, report: Findings, *, needs_masks: bool) -> None:
     """Check that every box and mask can be drawn, without drawing it."""
     for annotation in file.annotations:
         image = file.images.get(annotation['image_id'])

@@ -23,7 +23,7 @@ from mmeffvit.config.load import DENSE
 from mmeffvit.config.values import dicts_in
 from mmeffvit.data import faults
 from mmeffvit.data.check import MANY, check
-from mmeffvit.data.faults import Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder, Sample, read_list
 from mmeffvit.data.formats import coco, voc
 from mmeffvit.data.formats.coco_file import LISTS, CocoFile
@@ -101,8 +101,7 @@ def check_dataset(
         sample: Which files to open; None opens 50 of every dataset.
 
     Returns:
-        Every dataset, in the order of the splits, with a
-        :class:`mmeffvit.data.faults.Report` as its findings.
+        Every dataset with its findings, in the order of the splits.
 
     Raises:
         UserError: If there is no dataset, or one cannot be built.
@@ -175,14 +174,8 @@ def repair(item: ConfiguredDataset, scope: str, folder: Path, strict: bool) -> N
     """Check one dataset; see :func:`repair_data`."""
     with isolated(scope):
         data, dataset = read_dataset(item)
-    left_out = judge(
-        data,
-        folder / LISTING,
-        PrepareOptions(needs_masks=item.needs_masks, strict=strict),
-        Sample(MANY),
-        named=f'{item.name} data: {data.findings.source}',
-        hint='--no-check trains anyway',
-    )
+    options = PrepareOptions(needs_masks=item.needs_masks, strict=strict)
+    left_out = judge(data, folder / LISTING, options, Sample(MANY))
     if ' of ' not in item.name:  # one of several may have images of background only
         check_trainable(data)
     if left_out or {*data.findings.counts} & {*MISREAD}:
@@ -229,7 +222,7 @@ def is_same(path: str | None, other: str) -> bool:
 def read_dataset(item: ConfiguredDataset) -> tuple[DataSet, BaseDataset | None]:
     """A config's dataset, and the unread one of mmdet or mmseg; without it if a path is missing."""
     kind = name_of(item.settings)
-    report = Report(item.name, kind)
+    report = Findings(name=item.name, source=kind)
     data = DataSet(kind, Path(), [], {item.split: []}, report)
     try:
         check_dataset_paths(item.settings, item.name)
@@ -259,7 +252,7 @@ def class_names(dataset: BaseDataset) -> list[str]:
     return list(classes)
 
 
-def check_evaluator(path: str | None, dataset: BaseDataset, report: Report) -> None:
+def check_evaluator(path: str | None, dataset: BaseDataset, report: Findings) -> None:
     """Check that a metric with its own annotation file uses the one of the dataset."""
     if path and not Path(path).is_file():
         report.add(faults.PATH_MISSING, f'annotation file {path!r} of the evaluator')
@@ -321,7 +314,7 @@ def of_coco(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
     return coco.pictures_of(file, path, None, ours, finder, findings)
 
 
-def check_categories(file: CocoFile, classes: Sequence[str], findings: faults.Findings) -> None:
+def check_categories(file: CocoFile, classes: Sequence[str], findings: Findings) -> None:
     """Compare the classes of the config with the categories; mmdet numbers them in file order."""
     names = [category['name'] for category in file.categories.values()]
     theirs, ours = set(names), set(classes)
