@@ -22,16 +22,8 @@ MAX_DEPTH = 20  # of lists in lists
 NAME = 'YOLO'
 SUFFIXES = ('.yaml', '.yml')
 KEYS = dict(train='train', val='val', valid='val', test='test')
-NOT_LABELS = (
-    'classes',
-    'labels',
-    'names',
-    'train',
-    'val',
-    'valid',
-    'test',
-    'README',
-)  # text files beside labels
+# text files beside labels
+NOT_LABELS = ('classes', 'labels', 'names', 'train', 'val', 'valid', 'test', 'README')
 PIXELS = 2.0  # larger numbers are not rounded fractions
 NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
 

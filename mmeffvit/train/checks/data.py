@@ -29,7 +29,13 @@ from mmeffvit.data.formats import coco, voc
 from mmeffvit.data.formats.coco_file import LISTS, CocoFile
 from mmeffvit.data.formats.label_maps import IGNORED
 from mmeffvit.data.predictions import is_dropped
-from mmeffvit.data.prepare import PrepareOptions, check_trainable, judge, without_collection
+from mmeffvit.data.prepare import (
+    LISTING,
+    PrepareOptions,
+    check_trainable,
+    judge,
+    without_collection,
+)
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.write import write_coco, write_label_maps
 from mmeffvit.errors import UserError
@@ -42,7 +48,6 @@ from .run import check_dataset_paths, check_paths, paths_of
 
 CLOSED = Sample(0)  # no image is opened
 OF_VOC = ('img_subdir', 'ann_subdir')  # settings that other datasets do not have
-LISTING = 'faults.txt'  # beside what was written
 MISREAD = (faults.FILLED, faults.NAME_SPELLED, faults.MAP_GRAY)  # notes on what mmdet cannot read
 
 
@@ -175,7 +180,7 @@ def repair(item: ConfiguredDataset, scope: str, folder: Path, strict: bool) -> N
     with isolated(scope):
         data, dataset = read_dataset(item)
     options = PrepareOptions(needs_masks=item.needs_masks, strict=strict)
-    left_out = judge(data, folder / LISTING, options, Sample(MANY))
+    left_out = judge(data, folder, options, Sample(MANY))
     if ' of ' not in item.name:  # one of several may have images of background only
         check_trainable(data)
     if left_out or {*data.findings.counts} & {*MISREAD}:
