@@ -71,7 +71,9 @@ def read_detections(
             in ``truth``.
     """
     if Path(path).suffix in ('.pkl', '.pickle'):
-        found = from_samples(path, category_ids(truth, classes))
+        samples, labels = read_samples(path, 'pred_instances'), category_ids(truth, classes)
+        with well_formed(path):
+            found = list(detections_in(samples, labels, path))
     else:
         found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
@@ -149,13 +151,6 @@ def read_samples(path: str | Path, key: str) -> list[dict[str, Any]]:
     return samples
 
 
-def from_samples(path: str | Path, labels: Sequence[int]) -> list[Detection]:
-    """The detections in mmdet's data samples."""
-    samples = read_samples(path, 'pred_instances')
-    with well_formed(path):
-        return list(_detections(samples, labels, path))
-
-
 @contextmanager
 def well_formed(path: str | Path) -> Iterator[None]:
     """Context for reading predictions, of which any value may have any type.
@@ -178,7 +173,8 @@ def real(values: Any) -> Any:
     return values
 
 
-def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterator[Detection]:
+def detections_in(samples: Any, labels: Sequence[int], path: str | Path) -> Iterator[Detection]:
+    """The detections in mmdet's data samples, with the category of each label."""
     for sample in samples:
         instances = sample['pred_instances']
         corners = np.asarray(real(instances['bboxes']), dtype=float).reshape(-1, 4)

@@ -57,9 +57,8 @@ def make_parser() -> ArgumentParser:
 
 def run(target: str, verbose: bool, **values: Any) -> int:
     parser = make_parser()
-    has_folders = values['images'] is not None and Path(target).is_dir()
-    found = None if has_folders else find_data(target, values['format'])
-    if found or has_folders:
+    is_data, found = find_data(target, values)
+    if is_data:
         reject(parser, values, OF_CONFIG, f'{target} is a dataset', 'all of its images are checked')
         options = PrepareOptions(**take(values, PrepareOptions), found=found)
         return check_own_data(Path(target), options, verbose)

@@ -18,6 +18,7 @@ from .arguments import (
     MODEL,
     add_allow_non_finite,
     add_config,
+    add_out_dir,
     new_parser,
     output_file,
     output_folder,
@@ -49,13 +50,7 @@ def make_parser() -> ArgumentParser:
         metavar='FOLDER',
         help='output folder of label maps (segmentors)',
     )
-    add(
-        '--out-dir',
-        type=output_folder,
-        default='predictions',
-        metavar='FOLDER',
-        help='output folder of visualizations (default: %(default)s)',
-    )
+    add_out_dir(parser, 'predictions', 'output folder of visualizations', 'out_dir')
     add('--no-save-vis', dest='no_drawings', action='store_true', help='save no visualizations')
     add(
         '--score-thr',
