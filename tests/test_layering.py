@@ -51,7 +51,7 @@ ALLOWED = {  # imports besides the standard library, by how a path begins; the l
     'train/distillation/losses.py': {'torch', 'torchvision', 'mmengine'},
     'train/distillation/maps.py': {'torch', 'torchvision', 'mmengine'},
     'data/': {'cv2', 'numpy', 'pycocotools', 'rich', 'yaml'},
-    'data/transforms/': {'cv2', 'numpy', 'PIL', 'mmcv', 'mmengine', 'torch'},
+    'data/transforms/': {'cv2', 'numpy', 'PIL', 'mmcv', 'mmengine', 'torch', 'torchvision'},
     'config/': {'torch', 'numpy', 'mmengine'},
 }  # fmt: skip
 

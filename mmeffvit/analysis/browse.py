@@ -125,11 +125,10 @@ def loader_settings(config: Config, options: BrowseOptions) -> dict[str, Any]:
 
 def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
     """Whether annotations are in pixels of the original image, which testing needs."""
-    for dataset in datasets_in(settings['dataset']):
-        names = [name_of(step) for step in dataset.get('pipeline', ())]
-        resized = [i for i, name in enumerate(names) if 'Resize' in name]
-        return bool(resized and 'LoadAnnotations' in names[resized[0] :])
-    return False
+    dataset = next(datasets_in(settings['dataset']))
+    names = [name_of(step) for step in dataset.get('pipeline', ())]
+    resized = [i for i, name in enumerate(names) if 'Resize' in name]
+    return bool(resized and 'LoadAnnotations' in names[resized[0] :])
 
 
 def model_inputs(

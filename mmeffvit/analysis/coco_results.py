@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 from pycocotools.coco import COCO
 
-from mmeffvit.data.faults import Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.formats.coco_file import (
+    CocoFile,
     as_pycocotools,
     check_objects,
     is_box,
     is_id,
     is_number,
     mask_fault,
-    read_coco,
+    read_lists,
 )
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.safe_globals import read_pickle
@@ -42,12 +43,12 @@ def read_ground_truth(path: str | Path) -> COCO:
     Raises:
         UserError: If the file is missing or is not an annotation file.
     """
-    report = Report('annotation', str(path))
-    file = read_coco(
-        path,
-        report.add,
-        complete=lambda row, number: row.update(id=number, iscrowd=row.get('iscrowd') or 0),
-    )
+    report = Findings(name='annotation', source=str(path))
+    content = read_lists(path)
+    for number, row in enumerate(content['annotations'], 1):
+        if isinstance(row, dict):
+            row.update(id=number, iscrowd=row.get('iscrowd') or 0)
+    file = CocoFile(content, report.add)
     check_objects(file, report, needs_masks=False)
     report.stop_run()
     return as_pycocotools(file.content)
@@ -70,7 +71,9 @@ def read_detections(
             in ``truth``.
     """
     if Path(path).suffix in ('.pkl', '.pickle'):
-        found = from_samples(path, category_ids(truth, classes))
+        samples, labels = read_samples(path, 'pred_instances'), category_ids(truth, classes)
+        with well_formed(path):
+            found = list(detections_in(samples, labels, path))
     else:
         found = read_json(path)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
@@ -148,13 +151,6 @@ def read_samples(path: str | Path, key: str) -> list[dict[str, Any]]:
     return samples
 
 
-def from_samples(path: str | Path, labels: Sequence[int]) -> list[Detection]:
-    """The detections in mmdet's data samples."""
-    samples = read_samples(path, 'pred_instances')
-    with well_formed(path):
-        return list(_detections(samples, labels, path))
-
-
 @contextmanager
 def well_formed(path: str | Path) -> Iterator[None]:
     """Context for reading predictions, of which any value may have any type.
@@ -177,7 +173,8 @@ def real(values: Any) -> Any:
     return values
 
 
-def _detections(samples: Any, labels: Sequence[int], path: str | Path) -> Iterator[Detection]:
+def detections_in(samples: Any, labels: Sequence[int], path: str | Path) -> Iterator[Detection]:
+    """The detections in mmdet's data samples, with the category of each label."""
     for sample in samples:
         instances = sample['pred_instances']
         corners = np.asarray(real(instances['bboxes']), dtype=float).reshape(-1, 4)

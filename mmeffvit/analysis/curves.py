@@ -127,7 +127,7 @@ def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
 
 
 def draw_line(axes: Axes, rows: list[dict], key: str, **style: object) -> None:
-    points = [(row['step'], row[key]) for row in rows if isinstance(row.get(key), int | float)]
+    points = [(row['step'], row[key]) for row in rows if key in row]
     if points:
         marker = 'o' if len(points) < MAX_MARKERS else None
         axes.plot(*zip(*points, strict=True), marker=marker, markersize=4, **style)

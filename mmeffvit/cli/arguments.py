@@ -142,11 +142,13 @@ def output_file(text: str, *, folder: bool = False) -> Path:
 output_folder = partial(output_file, folder=True)
 
 
-def add_out_dir(parser: argparse.ArgumentParser, default: str, what: str = 'output folder') -> None:
+def add_out_dir(
+    parser: argparse.ArgumentParser, default: str, what: str = 'output folder', dest: str = 'out'
+) -> None:
     """Add an output folder."""
     parser.add_argument(
         '--out-dir',
-        dest='out',
+        dest=dest,
         type=output_folder,
         default=default,
         metavar='FOLDER',
@@ -246,25 +248,29 @@ def take_run_options(values: dict[str, Any]) -> RunOptions:
     return RunOptions(**take(values, RunOptions))
 
 
-def find_data(target: str, format: str | None = None) -> Found | None:
-    """The dataset that a target of the command line is; None for a config or a saved model.
+def find_data(target: str, values: dict[str, Any]) -> tuple[bool, Found | None]:
+    """Whether a target is a dataset, not a config or a saved model, and what was detected.
+
+    Nothing is if its folders are among the ``values`` of the command line.
 
     Raises:
         UserError: If it is a folder, or a file that is no config, in no known format.
     """
-    path = Path(target)
+    path, format = Path(target), values['format']
     if path.is_dir():
+        if values['images'] is not None:
+            return True, None
         is_model = classify(target) in (Kind.CONFIG, Kind.RUN, Kind.SAVED)
-        return None if is_model else detect(path, format)
+        return not is_model, None if is_model else detect(path, format)
     suffix = path.suffix.lower()
     if suffix not in ANNOTATIONS or not path.is_file():
-        return None
+        return False, None
     try:
-        return detect(path, format)
+        return True, detect(path, format)
     except UserError:
         if suffix not in CONFIGS:
             raise
-        return None
+        return False, None
 
 
 OF_DATA, OF_CONFIG = 'options for datasets', 'options for configs'

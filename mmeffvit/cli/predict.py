@@ -18,6 +18,7 @@ from .arguments import (
     MODEL,
     add_allow_non_finite,
     add_config,
+    add_out_dir,
     new_parser,
     output_file,
     output_folder,
@@ -38,18 +39,18 @@ def make_parser() -> ArgumentParser:
     add_allow_non_finite(parser)
     add(
         '--out',
-        type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
-        metavar='FILE.json|FOLDER',
-        help='output: COCO results (detectors), best classes (classifiers), folder of label maps '
-        '(segmentors)',
+        type=output_file,
+        metavar='FILE.json',
+        help='output: COCO results (detectors) or best classes (classifiers)',
     )
     add(
-        '--out-dir',
+        '--label-map-dir',
+        dest='label_maps',
         type=output_folder,
-        default='predictions',
         metavar='FOLDER',
-        help='output folder of visualizations (default: %(default)s)',
+        help='output folder of label maps (segmentors)',
     )
+    add_out_dir(parser, 'predictions', 'output folder of visualizations', 'out_dir')
     add('--no-save-vis', dest='no_drawings', action='store_true', help='save no visualizations')
     add(
         '--score-thr',

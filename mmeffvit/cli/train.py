@@ -180,9 +180,8 @@ def run(config: str, **values: Any) -> None:
     set_steps(values)
     parser = make_parser()
     of_data = {name: values.pop(name) for name in names_in(parser, OF_DATA)}
-    has_folders = of_data['images'] is not None and Path(config).is_dir()
-    found = None if has_folders else find_data(config, of_data['format'])
-    if not found and not has_folders:
+    is_data, found = find_data(config, of_data)
+    if not is_data:
         if not classify(config).has_weights:
             find_config(config)
         values['strict'] = of_data.pop('strict')

@@ -5,8 +5,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmeffvit.data.faults import Report
-from mmeffvit.data.formats.coco_file import read_coco
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.formats.coco_file import CocoFile, read_lists
 from mmeffvit.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,10 +52,11 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
             f'no annotation file at {path}' if path.name else 'no annotation file in the config'
         )
         return CocoIds([], f'label + 1 ({reason})')
-    report = Report('test', str(path))
+    report = Findings(name='test', source=str(path))
     try:
         # annotations are not checked: those of other tasks have other fields
-        known = read_coco(path, report.add, ('images', 'categories'), annotations=False)
+        content = read_lists(path, ('images', 'categories'))
+        known = CocoFile({**content, 'annotations': []}, report.add)
         report.stop_run()
     except UserError as error:
         return CocoIds([], f'label + 1 ({error})')

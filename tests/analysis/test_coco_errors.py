@@ -24,7 +24,6 @@ from mmeffvit.analysis.coco_errors import (
     load_detections,
 )
 from mmeffvit.analysis.coco_results import read_detections, read_ground_truth, select
-from mmeffvit.analysis.per_class.values import samples_of
 from mmeffvit.errors import UserError
 
 CATEGORIES = [
@@ -297,9 +296,3 @@ def test_missing_masks_and_invalid_areas_are_named(tmp_path):
         analyze_errors(truth, RIGHT_ONES, 'segm')
     with pytest.raises(UserError, match='9216'):
         analyze_errors(truth, RIGHT_ONES, areas=(9216, 1024))
-
-
-def test_measures_per_class_need_boxes():
-    rows = [dict(image_id=0, category_id=CAT, score=0.5)]
-    with pytest.raises(UserError, match=r'found\.json.*bbox'):
-        samples_of(rows, [CAT], {0: dict(height=9, width=9)}, Path('found.json'))

@@ -51,21 +51,15 @@ def draw_sheets(
     """
     groups: dict[str, dict[str, Reading]] = {}
     for layer, reading in readings.items():
-        groups.setdefault(group_of(layer, reading), {})[layer] = reading
+        stage = STAGE.match(layer) if len(reading.maps) > 1 else None
+        group = f'{stage[1]}.{reading.mechanism}' if stage else reading.mechanism
+        groups.setdefault(group, {})[layer] = reading
     for group, members in groups.items():
         first = next(iter(members.values()))
         shown = image if first.queried else replace(image, canvas=replace(image.canvas, query=None))
         figure = draw_sheet(shown, members, name, stretch)
         figure.suptitle(f'{first.title}{remark}', fontsize='medium')
         yield group, figure
-
-
-def group_of(layer: str, reading: Reading) -> str:
-    """Name of the sheet of a layer: its mechanism, prefixed by its stage if it has several maps."""
-    if len(reading.maps) == 1:
-        return reading.mechanism
-    stage = STAGE.match(layer)
-    return f'{stage[1]}.{reading.mechanism}' if stage else reading.mechanism
 
 
 def draw_sheet(

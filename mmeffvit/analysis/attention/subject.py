@@ -86,8 +86,6 @@ def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iter
             yield backbone_subject(target, checkpoint, size)
         return
     source = find_source(target)
-    if 'model' not in source.config:
-        raise UserError(f'{source.config.filename} has no model')
     try:
         weights = source.open_weights(checkpoint)
     except UserError as error:

@@ -1,6 +1,5 @@
 """Parameters and MACs of the parts of a model, in rows that add up to the total."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -8,22 +7,15 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from mmeffvit.utils.modules import forwards
 
-
-def attention_operations(
-    query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any
-) -> int:
-    """Operations of attention: two per MAC of the scores and of their product with the values."""
-    *batch, tokens, channels = query
-    return 2 * math.prod(batch) * tokens * key[-2] * (channels + value[-1])
-
-
 # torch counts attention on a GPU and on the meta device, but not its kernel for a CPU
 UNCOUNTED = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_operations,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: (
+        lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)
+    ),
 }
 LISTED = ('backbone', 'roi_head')  # modules whose children have their own rows
 

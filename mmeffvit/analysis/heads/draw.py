@@ -3,32 +3,17 @@
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mmeffvit.analysis.attention.sheet import short
 from mmeffvit.analysis.figures import save_figure
-from mmeffvit.utils.files import check_output
 
-from .analyze import Head, HeadAnalysis, analyze_heads
+from .analyze import Head, HeadAnalysis
 
 INCHES = 0.3  # width of a layer
 KINDS = {'outputs': ('C0', -0.12), 'maps': ('C1', 0.12)}  # color, and shift in layers
-
-
-def analyze_and_draw(
-    config_path: str, checkpoint: str | None, out: Path, **options: Any
-) -> HeadAnalysis:
-    """Analyze the heads, and write ``heads.json``, ``heads.csv`` and ``heads.png``.
-
-    For arguments and errors see :func:`mmeffvit.analysis.heads.analyze.analyze_heads`.
-    """
-    check_output(out, folder=True)
-    analysis = analyze_heads(config_path, checkpoint, out, **options)
-    draw_heads(analysis, out / 'heads.png')
-    return analysis
 
 
 def draw_heads(analysis: HeadAnalysis, path: Path) -> None:

@@ -1,7 +1,7 @@
 """Per-class AP or IoU of saved predictions, by the metrics of mmdet and mmseg."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,15 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, METRICS, TRANSFORMS
 
-from mmeffvit.analysis.coco_results import Detection, read_detections, read_samples, well_formed
+from mmeffvit.analysis.coco_errors import MAX_DETECTIONS, encode_masks, load_detections
+from mmeffvit.analysis.coco_results import (
+    category_ids,
+    read_detections,
+    read_ground_truth,
+    read_samples,
+    select,
+    well_formed,
+)
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import build_unread, datasets_of
 from mmeffvit.errors import UserError
@@ -78,77 +86,50 @@ def metric_settings(config: Config, kind: str) -> dict[str, Any]:
     given = config.get('test_evaluator') or ()
     for settings in given if isinstance(given, list | tuple) else [given]:
         if str(settings.get('type')).split('.')[-1] == kind:
-            return {**deepcopy(dict(settings)), 'outfile_prefix': None, 'format_only': False}
+            return {**deepcopy(dict(settings)), 'format_only': False}
     raise UserError(f'{config.filename} has no {kind} in test_evaluator')
 
 
 def measure_detections(config: Config, results: Path) -> list[ClassValues]:
     """Box AP, and mask AP if the results have masks."""
+    from mmeffvit.train.engine.coco_metric import fast_eval  # needs mmdet
+
     dataset = build_unread(measured_dataset(config))
     settings = metric_settings(config, 'CocoMetric')
-    settings['ann_file'] = settings.get('ann_file') or dataset.ann_file
-    metric = METRICS.build({**settings, 'metric': 'bbox', 'classwise': True})
-    metric.dataset_meta = dataset.metainfo
-    classes, coco = dataset.metainfo['classes'], metric._coco_api
-    category_ids = coco.get_cat_ids(cat_names=classes)
-    rows = read_detections(results, coco, classes)
-    with_masks = all(row.get('segmentation') for row in rows)
-    for row in rows:
-        mask = row.pop('segmentation', None)
-        if with_masks:  # mmdet reads no polygons
-            row['segmentation'] = coco.annToRLE({**row, 'segmentation': mask})
-    samples = samples_of(rows, category_ids, coco.imgs, results)
+    truth = read_ground_truth(settings.get('ann_file') or dataset.ann_file)
+    classes = dataset.metainfo['classes']
+    found = read_detections(results, truth, classes)
+    categories = sorted(category_ids(truth, classes))
+    for row in found:
+        if row.get('bbox') is None:
+            raise UserError(f'{results} has a detection without bbox: {row!r:.80}')
+        if row['category_id'] not in categories:
+            raise UserError(
+                f'{results} has category_id {row["category_id"]}, which is not one of the classes'
+            )
+    with_masks = all(row.get('segmentation') for row in found)
     tables = []
     for kind in ('bbox', 'segm') if with_masks else ('bbox',):
-        metric.metrics = [kind]
-        metric.process(None, deepcopy(samples))
-        found = metric.evaluate(len(samples))
-        names = [category['name'] for category in coco.load_cats(category_ids)]
-        values = {name: 100 * float(found[f'coco/{name}_precision']) for name in names}
-        tables.append(ClassValues(KINDS[kind], 100 * found[f'coco/{kind}_mAP'], values))
+        chosen = select(found, kind)
+        if kind == 'segm':
+            encode_masks(truth, chosen)
+        metric = fast_eval()(truth, load_detections(truth, chosen), kind)
+        metric.params.catIds, metric.params.maxDets = categories, [MAX_DETECTIONS]
+        if settings.get('iou_thrs') is not None:
+            metric.params.iouThrs = np.atleast_1d(settings['iou_thrs'])
+        metric.evaluate()
+        metric.accumulate()
+        precision = metric.eval['precision'][:, :, :, 0, 0]  # (IoUs, recalls, classes)
+        values = 100 * np.where(precision < 0, np.nan, precision).mean(axis=(0, 1))
+        names = [truth.cats[category]['name'] for category in categories]
+        by_class = dict(zip(names, values.tolist(), strict=True))
+        tables.append(ClassValues(KINDS[kind], float(np.nanmean(values)), by_class))
     return tables
-
-
-def samples_of(
-    rows: Sequence[Detection],
-    category_ids: Sequence[int],
-    images: Mapping[int, Mapping],
-    path: Path,
-) -> list[dict[str, Any]]:
-    """COCO results as one sample per image with detections, as mmdet's metric reads them."""
-    labels = {category: label for label, category in enumerate(category_ids)}
-    by_image = defaultdict(list)
-    for row in rows:
-        if row.get('bbox') is None:
-            raise UserError(f'{path} has a detection without bbox: {row!r:.80}')
-        if row['category_id'] not in labels:
-            raise UserError(
-                f'{path} has category_id {row["category_id"]}, which is not one of the classes'
-            )
-        by_image[row['image_id']].append(row)
-    return [sample_of(i, found, labels, images[i]) for i, found in by_image.items()]
-
-
-def sample_of(
-    image_id: int, rows: list[Detection], labels: Mapping[int, int], image: Mapping[str, Any]
-) -> dict[str, Any]:
-    boxes = torch.tensor([row['bbox'] for row in rows], dtype=torch.float64)  # (N, 4)
-    boxes[:, 2:] += boxes[:, :2]
-    instances = dict(
-        bboxes=boxes,
-        scores=torch.tensor([row['score'] for row in rows], dtype=torch.float64),
-        labels=torch.tensor([labels[row['category_id']] for row in rows]),
-    )
-    if all('segmentation' in row for row in rows):
-        instances['masks'] = [row['segmentation'] for row in rows]
-    size = (image['height'], image['width'])
-    return dict(img_id=image_id, ori_shape=size, pred_instances=instances)
 
 
 def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
     """IoU of label maps."""
     settings = metric_settings(config, 'IoUMetric')
-    settings.pop('outfile_prefix')
     dataset = DATASETS.build(measured_dataset(config))
     metric = METRICS.build(settings)
     metric.dataset_meta = dataset.metainfo

@@ -66,8 +66,6 @@ class PruneOptions:
             raise UserError(
                 f'--keep-neurons is {self.keep_neurons}; choose a ratio above 0 and at most 1'
             )
-        if self.method not in METHODS:
-            raise UserError(f'--method is {self.method!r}; choose one of {", ".join(METHODS)}')
         if self.max_images is not None and self.max_images < 1:
             raise UserError(f'--max-images is {self.max_images}; it must be at least 1')
         if not 0 <= self.seed < 2**63:
@@ -112,7 +110,7 @@ def prune(
     config_path: str,
     checkpoint: str | None,
     out: str | Path,
-    options: PruneOptions | None = None,
+    options: PruneOptions,
     *,
     cfg_options: Mapping[str, Any] | None = None,
 ) -> Pruned:
@@ -133,7 +131,6 @@ def prune(
         UserError: If the model has no such heads, or an argument cannot be used.
         mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
-    options = options or PruneOptions()
     path = check_outputs(Path(out), config_path, checkpoint)
     loaded = Predictor(config_path, checkpoint, cfg_options=cfg_options)
     layers, hidden = layers_of(loaded.model), hidden_layers(loaded.model.backbone)

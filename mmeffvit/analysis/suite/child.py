@@ -5,7 +5,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mmeffvit.train.engine.processes import start_tied
@@ -21,27 +20,18 @@ PIPED = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors
 INTERVAL = 30.0  # seconds between lines of progress
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a command."""
-
-    code: int  # the exit code, negative if a signal ended it
-    reason: str = ''  # of a failure, in one line
-
-
-def run_logged(
-    command: list[str], log: Path, say: Callable[[str], None], interval: float = INTERVAL
-) -> Outcome:
+def run_logged(command: list[str], log: Path, say: Callable[[str], None]) -> str | None:
     """Run a command until it exits, or is terminated because this process ends.
 
     Args:
         command: The program and its arguments.
         log: The command and its complete output are appended to this file.
         say: Called with a line of progress, with the runner's estimate of the time left.
-        interval: Seconds between two such lines.
+
+    Returns:
+        Why it failed, in one line; None if it did not.
     """
-    start = time.monotonic()
-    due = start
+    start = due = time.monotonic()
     message = last = ''
     log.parent.mkdir(parents=True, exist_ok=True)
     with own_file(log).open('a') as file, start_tied(command, **PIPED) as process:
@@ -54,13 +44,12 @@ def run_logged(
                 message = last
             progress = progress_in(line)
             if progress and time.monotonic() >= due:
-                due = time.monotonic() + interval
+                due = time.monotonic() + INTERVAL
                 say(f'{progress}, {duration(time.monotonic() - start)} elapsed')
-    if process.returncode == 0:
-        return Outcome(0)
-    if process.returncode < 0:
-        return Outcome(process.returncode, f'ended by {signal_name(-process.returncode)}')
-    return Outcome(process.returncode, message.removeprefix('error: ') or last)
+    code = process.returncode
+    if code < 0:
+        return f'ended by {signal.Signals(-code).name}'
+    return (message.removeprefix('error: ') or last or f'exit code {code}') if code else None
 
 
 def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
@@ -70,14 +59,6 @@ def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
     except BaseException:
         process.terminate()
         raise
-
-
-def signal_name(number: int) -> str:
-    """The name of a signal, such as SIGKILL; most real-time signals have no name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f'signal {number}'
 
 
 def progress_in(line: str) -> str | None:

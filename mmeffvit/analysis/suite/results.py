@@ -9,11 +9,11 @@ from platform import python_version
 from typing import Any
 
 from mmeffvit.errors import UserError
+from mmeffvit.train.engine.metrics import MEASURED
 from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.text import markdown
 from mmeffvit.version import __version__
 
-METRICS = ('box AP', 'mask AP', 'mIoU')  # the columns
 STACK = ('torch', 'mmengine', 'mmcv', 'mmdet', 'mmseg')
 
 
@@ -74,7 +74,8 @@ class Table:
 
     def __str__(self) -> str:
         """The table in Markdown; a cell without a number is empty."""
-        shown = [m for m in METRICS if any(m in {**r.paper, **r.ours} for r in self.rows.values())]
+        found = {metric for row in self.rows.values() for metric in {**row.paper, **row.ours}}
+        shown = [name for name, _, _ in MEASURED.values() if name in found]
         heading = ['config', 'status', 'parameters']
         heading += [f'{who} {metric}' for metric in shown for who in ('paper', 'ours')]
         heading += ['published by', 'tested', 'work dir']

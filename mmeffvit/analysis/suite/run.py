@@ -160,9 +160,9 @@ class Job:
         """Run a command as the next step; a failed one raises a ``UserError``."""
         self.enter(status)
         log = self.work_dir / 'suite.log'
-        outcome = run_logged(command, log, lambda text: step(f'{self.title}: {status}, {text}'))
-        if outcome.code:
-            raise UserError(f'{status}: {outcome.reason} (see {log})')
+        reason = run_logged(command, log, lambda text: step(f'{self.title}: {status}, {text}'))
+        if reason is not None:
+            raise UserError(f'{status}: {reason} (see {log})')
 
     def test(self) -> None:
         """Test the latest valid checkpoint, or the released weights, and fill in the row."""

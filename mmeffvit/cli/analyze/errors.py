@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.analysis.coco_errors import AREAS
 from mmeffvit.analysis.error_curves import analyze
 
 from ..arguments import new_parser, output_folder
@@ -43,7 +44,7 @@ def make_parser() -> ArgumentParser:
         nargs=2,
         type=float,
         metavar=('MEDIUM', 'LARGE'),
-        default=(1024, 9216),
+        default=AREAS,
         help='area thresholds of medium and large objects in pixels (default: 1024 9216)',
     )
     add(

@@ -4,7 +4,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.analysis.heads.draw import analyze_and_draw
+from mmeffvit.analysis.heads.analyze import analyze_heads
+from mmeffvit.analysis.heads.draw import draw_heads
 
 from ..arguments import MODEL, add_checkpoint, add_config, add_layers, add_out_dir, new_parser
 
@@ -25,5 +26,6 @@ def make_parser() -> ArgumentParser:
 
 
 def run(config: str, checkpoint: str | None, out: Path, **values: Any) -> None:
-    analysis = analyze_and_draw(config, checkpoint, out, **values)
+    analysis = analyze_heads(config, checkpoint, out, **values)
+    draw_heads(analysis, out / 'heads.png')
     print(f'{analysis}\n{out}: heads.json, heads.csv, heads.png')

@@ -19,15 +19,16 @@ from mmeffvit.utils.modules import normalization
 from mmeffvit.utils.text import listed
 from mmeffvit.zoo.source import find_source
 
-from . import (
+from .losses import (
     Adapter,
     ChannelWise,
     CrossHead,
     FeatureImitation,
     PixelDivergence,
     common_classes,
+    moments_of,
+    resize_to,
 )
-from .losses import moments_of, resize_to
 
 PROBE = 128  # side in pixels of the image that probes the sizes of maps
 LOSSES = {

@@ -7,7 +7,6 @@ from mmengine.dist import all_reduce_params
 from mmengine.hooks import CheckpointHook
 from mmengine.hooks import EMAHook as StockEMAHook
 from mmengine.runner import Runner
-from torch import Tensor
 
 from mmeffvit.registries import HOOKS
 
@@ -43,7 +42,8 @@ class EMAHook(StockEMAHook):
         Without SyncBN, each process would validate another model than the saved one.
         """
         for model in (self.ema_model.module, self.src_model):
-            all_reduce_params([each for each in model.buffers() if is_floating(each)], op='mean')
+            floating = [each for each in model.buffers() if each.is_floating_point()]
+            all_reduce_params(floating, op='mean')
 
 
 def saves_now(runner: Runner) -> bool:
@@ -54,7 +54,3 @@ def saves_now(runner: Runner) -> bool:
              or (hook.save_last and hook.is_last_train_iter(runner)))
         for hook in runner.hooks
     )  # fmt: skip
-
-
-def is_floating(value: object) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()

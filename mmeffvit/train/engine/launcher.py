@@ -68,9 +68,6 @@ class AtomicLocalBackend(LocalBackend):
     def put(self, obj: bytes, filepath: str | Path) -> None:
         write_file(filepath, obj)
 
-    def put_text(self, obj: str, filepath: str | Path, encoding: str = 'utf-8') -> None:
-        write_file(filepath, obj.encode(encoding))
-
 
 class WholeCheckpointsRunner(Runner):
     """mmengine's runner; a signal waits until a checkpoint is written."""

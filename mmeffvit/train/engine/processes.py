@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -128,9 +129,6 @@ def start_tied(command: Sequence[str], **options: Any) -> subprocess.Popen:
 
     Otherwise it would collide with the next run in its work dir.
     """
-    tie = end_with_parent if sys.platform == 'linux' else None
+    prctl = ctypes.CDLL(None).prctl if sys.platform == 'linux' else None
+    tie = prctl and partial(prctl, PR_SET_PDEATHSIG, signal.SIGTERM)
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=tie, **options)
-
-
-def end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -16,6 +16,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from mmeffvit.errors import CheckpointError
 from mmeffvit.models.checkpoints import Checkpoint
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.schema import is_dict
 from mmeffvit.zoo.runs import saved_checkpoints
 
 
@@ -54,14 +55,8 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
         fault = 'it has no EMA weights, and the config asks for them'
     elif isinstance(schedulers, list) and len(found) != len(schedulers):
         fault = f'it has {len(found)} parameter schedulers, the config {len(schedulers)}'
-    elif saved.keys() != own.keys() or any(
-        saved[name].sizes != own[name].sizes or not own[name].options <= saved[name].options
-        for name in own
-    ):
-        fault = (
-            f'its optimizer has {" and ".join(map(str, saved.values())) or "no parameters"}, '
-            f'the optimizer in the config {" and ".join(map(str, own.values()))}'
-        )
+    elif saved.sizes != own.sizes or not own.options <= saved.options:
+        fault = f'its optimizer has {saved}, the optimizer in the config {own}'
     else:
         return
     raise CheckpointError(
@@ -73,25 +68,24 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
 class Groups:
     """Parameter groups of an optimizer: the number of parameters of each, and their options."""
 
-    sizes: tuple[int, ...]
-    options: frozenset[str]
+    sizes: tuple[int, ...] = ()
+    options: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
+        if not self.sizes:
+            return 'no parameters'
         return f'groups of {list(self.sizes)} parameters with {", ".join(sorted(self.options))}'
 
 
-def groups_in(state: Any, name: str = '') -> dict[str, Groups]:
-    """The parameter groups of a saved optimizer; of several optimizers by name."""
-    if not isinstance(state, Mapping):
-        return {}
+def groups_in(state: Mapping[str, Any]) -> Groups:
+    """The parameter groups of a saved optimizer; none of several optimizers, or of a broken one."""
     groups = state.get('param_groups')
-    if not isinstance(groups, list) or not all(isinstance(group, Mapping) for group in groups):
-        inner = [groups_in(value, str(key)) for key, value in state.items()]
-        return {key: value for part in inner for key, value in part.items()}
+    if not groups or not isinstance(groups, list) or not all(map(is_dict, groups)):
+        return Groups()
     sizes = tuple(len(group.get('params', ())) for group in groups)
     # a scheduler adds the first learning rate when it is built
-    options = frozenset.intersection(*(frozenset(group) for group in groups)) if groups else set()
-    return {name: Groups(sizes, frozenset(options) - {'params', 'initial_lr'})}
+    options = frozenset.intersection(*map(frozenset, groups)) - {'params', 'initial_lr'}
+    return Groups(sizes, options)
 
 
 class ScheduleHook(Hook):

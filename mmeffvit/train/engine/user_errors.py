@@ -25,31 +25,10 @@ from mmeffvit.utils.text import first_line, reason, without_formulas
 
 T = TypeVar('T')
 
-LOADING = ('transforms/loading.py', 'transforms\\loading.py')  # of mmcv, mmdet and mmseg
+LOADING = 'transforms/loading.py'  # of mmcv, mmdet and mmseg
 FILES = ('img_path', 'seg_map_path')  # keys of an item
 RAISED = f'{UserError.__module__}.{UserError.__qualname__}: '  # before a message in a traceback
 KEPT = (UserError, FileNotFoundError)  # their messages are clear
-
-
-@contextmanager
-def building(config: Config) -> Iterator[None]:
-    """Report any exception while objects are built from a config as a ``UserError``."""
-    try:
-        yield
-    except KEPT:
-        raise
-    except Exception as error:  # classes in the config may raise anything
-        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
-
-
-def check_optimizer(config: Config) -> None:
-    """Check that the optimizer is registered: mmengine's own error does not name it."""
-    optimizer = (config.get('optim_wrapper') or {}).get('optimizer')
-    name = optimizer.get('type') if isinstance(optimizer, dict) else None
-    if isinstance(name, str) and OPTIMIZERS.get(name) is None:
-        scope = config.get('default_scope')
-        with building(config):
-            raise KeyError(f'{name} is not in the {scope}::optimizer registry')
 
 
 class Started(Hook):
@@ -67,6 +46,32 @@ class Started(Hook):
     before_val_iter = before_test_iter = before_train_iter
 
 
+@contextmanager
+def building(config: Config, started: Started | None = None) -> Iterator[None]:
+    """Report any exception while objects are built from a config as a ``UserError``.
+
+    Objects of a runner are built until it has ``started``.
+    """
+    try:
+        yield
+    except KEPT:
+        raise
+    except Exception as error:  # classes in the config may raise anything
+        if started is not None and started.value:
+            raise
+        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
+
+
+def check_optimizer(config: Config) -> None:
+    """Check that the optimizer is registered: mmengine's own error does not name it."""
+    optimizer = (config.get('optim_wrapper') or {}).get('optimizer')
+    name = optimizer.get('type') if isinstance(optimizer, dict) else None
+    if isinstance(name, str) and OPTIMIZERS.get(name) is None:
+        scope = config.get('default_scope')
+        with building(config):
+            raise KeyError(f'{name} is not in the {scope}::optimizer registry')
+
+
 def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
     """Call ``runner.train`` or ``runner.test``.
 
@@ -76,15 +81,8 @@ def run(runner: Runner, job: Callable[[], T], config: Config) -> T:
     """
     started = Started()
     runner.register_hook(started)
-    try:
-        with without_formulas(), loading():
-            return job()
-    except KEPT:
-        raise
-    except Exception as error:
-        if started.value:
-            raise
-        raise UserError(f'{config.filename}: {explain_error(error, config.to_dict())}') from error
+    with building(config, started), without_formulas(), loading():
+        return job()
 
 
 @contextmanager

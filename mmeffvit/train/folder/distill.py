@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.data.files import find_images
@@ -27,25 +27,8 @@ from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
 NO_LOSS = 'none'
-
-
-class Teacher(Protocol):
-    """A model that predicts a data set, see :class:`mmeffvit.inference.pseudo_labels.Teacher`."""
-
-    is_detector: bool
-
-    def predict(
-        self,
-        described: dict[str, Any],
-        images: Path,
-        folder: Path,
-        wanted: Wanted,
-        *,
-        keep_masks: bool,
-    ) -> DataSet: ...
-
-
-OpenTeacher = Callable[[str, str | None], Teacher]  # from its name and its checkpoint
+# of a :class:`mmeffvit.inference.pseudo_labels.Teacher`, from its name and its checkpoint
+OpenTeacher = Callable[[str, str | None], Any]
 
 
 @dataclass(frozen=True)

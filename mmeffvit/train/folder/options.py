@@ -41,10 +41,6 @@ class FinetuneOptions(RunOptions):
     resume: str | None = None
     export: Sequence[str] | None = None
     int8: bool = False
-    seed: int | None = None
     verbose: bool = False
     reader: Reader | None = None
     teaching: Teaching | None = None
-
-
-# tests and exports what was trained, from the config, the options and pretrained weights to suggest

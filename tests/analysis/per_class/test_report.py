@@ -57,6 +57,29 @@ def test_masks_of_results_may_be_polygons_and_may_be_missing(perfect, shapes, tm
     assert same.mean == box.mean
 
 
+def test_results_are_measured_on_annotations_that_lack_crowds(perfect, shapes, tmp_path):
+    path = shapes / 'annotations' / 'instances_val2017.json'
+    content = json.loads(path.read_text())
+    for row in content['annotations']:
+        del row['iscrowd']
+    (tmp_path / 'truth.json').write_text(json.dumps(content))
+    (tmp_path / 'found.json').write_text(json.dumps(perfect))
+    options = {
+        'data_root': f'{shapes}/',
+        'test_dataloader.dataset.ann_file': str(tmp_path / 'truth.json'),
+        'test_evaluator.ann_file': str(tmp_path / 'truth.json'),
+    }
+    box, mask = per_class(SHAPES, tmp_path / 'found.json', options)
+    assert box.mean == mask.mean == 100
+
+
+def test_results_without_boxes_are_reported(perfect, shapes, tmp_path):
+    results = tmp_path / 'found.json'
+    results.write_text(json.dumps([{**perfect[0], 'bbox': None}, *perfect[1:]]))
+    with pytest.raises(UserError, match=r'found\.json has a detection without bbox'):
+        measure(results, shapes)
+
+
 def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     (path,) = (ade_shapes / 'annotations' / 'validation').glob('*.png')
     true = np.asarray(Image.open(path)).astype(int)

@@ -165,11 +165,19 @@ def test_the_reason_for_a_failure_is_its_message(tmp_path):
     def fail(code: str):
         return run_logged([sys.executable, '-c', code], tmp_path / 'log', print)
 
-    assert fail('').code == 0
-    assert fail('import sys; print("error: no data"); print("x"); sys.exit(2)').reason == 'no data'
-    assert fail('raise KeyError("name")').reason == "KeyError: 'name'"
-    assert fail('import os; os.kill(os.getpid(), 9)').reason == 'ended by SIGKILL'
+    assert fail('') is None
+    assert fail('import sys; print("error: no data"); print("x"); sys.exit(2)') == 'no data'
+    assert fail('raise KeyError("name")') == "KeyError: 'name'"
+    assert fail('raise SystemExit(3)') == 'exit code 3'
+    assert fail('import os; os.kill(os.getpid(), 9)') == 'ended by SIGKILL'
     assert 'no data' in (tmp_path / 'log').read_text()
+
+
+def test_the_table_has_the_metrics_of_classifiers(tmp_path):
+    table = Table(tmp_path)
+    table.rows['a'] = Row('a.py', paper={'Top 1 Accuracy': 72.8}, ours={'Top 1 Accuracy': 72.5})
+    assert '| paper Top 1 Accuracy | ours Top 1 Accuracy | published by' in str(table)
+    assert '| 72.8 | 72.5 |' in str(table)
 
 
 def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
