@@ -79,7 +79,8 @@ def measure(name: str, settings: Settings) -> Row:
             find_regions(graph, images)
         path = export_graph(graph, Path(folder, 'model.onnx'), ExportOptions(size, 1))
         if scope == 'mmseg':
-            plain = export_graph(before_nms(graph), path.with_stem('plain'), ExportOptions(size, 1))
+            raw = before_nms(graph, size)
+            plain = export_graph(raw, path.with_stem('plain'), ExportOptions(size, 1))
             trained = compare_search(path, plain, images, labels, settings)
         run, kinds = ort.operator_times(path, images, 3 if settings.quick else RUNS)
     total = sum(kinds.values())

@@ -14,10 +14,10 @@ import torch
 from onnx import TensorProto, helper
 from torch import Tensor, nn
 
+from mmeffvit.deploy.formats.onnx.open import open_session
 from mmeffvit.deploy.formats.onnx.write import OPSET, export_backbone
 from mmeffvit.deploy.graphs.base import Preprocessing
 from mmeffvit.models import Backbone
-from mmeffvit.utils.onnx import open_session
 from mmeffvit.utils.quiet import quiet
 
 

@@ -47,11 +47,11 @@ ALLOWED = {  # imports besides the standard library, by how a path begins; the l
     'version.py': set(),
     'registries.py': {'mmengine', 'torch'},
     'registry.py': set(),
-    'utils/': {'matplotlib', 'torch', 'numpy', 'cv2', 'PIL', 'rich', 'onnxruntime'},
+    'utils/': {'matplotlib', 'torch', 'numpy', 'cv2', 'PIL', 'rich'},
     'train/distillation/losses.py': {'torch', 'torchvision', 'mmengine'},
     'train/distillation/maps.py': {'torch', 'torchvision', 'mmengine'},
     'data/': {'cv2', 'numpy', 'pycocotools', 'rich', 'yaml'},
-    'data/transforms/': {'cv2', 'numpy', 'PIL', 'mmcv', 'mmengine', 'torch'},
+    'data/transforms/': {'cv2', 'numpy', 'PIL', 'mmcv', 'mmengine', 'torch', 'torchvision'},
     'config/': {'torch', 'numpy', 'mmengine'},
 }  # fmt: skip
 

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 from pycocotools.coco import COCO
 
-from mmeffvit.data.faults import Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.formats.coco_file import (
+    CocoFile,
     as_pycocotools,
     check_objects,
     is_box,
     is_id,
     is_number,
     mask_fault,
-    read_coco,
+    read_lists,
 )
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.safe_globals import read_pickle
@@ -42,12 +43,12 @@ def read_ground_truth(path: str | Path) -> COCO:
     Raises:
         UserError: If the file is missing or is not an annotation file.
     """
-    report = Report('annotation', str(path))
-    file = read_coco(
-        path,
-        report.add,
-        complete=lambda row, number: row.update(id=number, iscrowd=row.get('iscrowd') or 0),
-    )
+    report = Findings(name='annotation', source=str(path))
+    content = read_lists(path)
+    for number, row in enumerate(content['annotations'], 1):
+        if isinstance(row, dict):
+            row.update(id=number, iscrowd=row.get('iscrowd') or 0)
+    file = CocoFile(content, report.add)
     check_objects(file, report, needs_masks=False)
     report.stop_run()
     return as_pycocotools(file.content)

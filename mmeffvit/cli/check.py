@@ -12,6 +12,7 @@ from typing import Any
 
 from mmengine.config import Config
 
+from mmeffvit.config.datasets import SPLITS
 from mmeffvit.config.load import ALL, DENSE, open_config
 from mmeffvit.data.check import check as check_images
 from mmeffvit.data.detect import FORMATS
@@ -20,7 +21,7 @@ from mmeffvit.data.prepare import PrepareOptions, check_trainable, read, summary
 from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.config import check_config, count_faults, faults_in
-from mmeffvit.train.checks.data import SPLITS, check_dataset
+from mmeffvit.train.checks.data import check_dataset
 from mmeffvit.train.checks.findings import Kind
 from mmeffvit.utils.text import counted
 

@@ -39,10 +39,16 @@ def make_parser() -> ArgumentParser:
     add_allow_non_finite(parser)
     add(
         '--out',
-        type=lambda text: (output_file if text.endswith('.json') else output_folder)(text),
-        metavar='FILE.json|FOLDER',
-        help='output: COCO results (detectors), best classes (classifiers), folder of label maps '
-        '(segmentors)',
+        type=output_file,
+        metavar='FILE.json',
+        help='output: COCO results (detectors) or best classes (classifiers)',
+    )
+    add(
+        '--label-map-dir',
+        dest='label_maps',
+        type=output_folder,
+        metavar='FOLDER',
+        help='output folder of label maps (segmentors)',
     )
     add_out_dir(parser, 'predictions', 'output folder of visualizations', 'out_dir')
     add('--no-save-vis', dest='no_drawings', action='store_true', help='save no visualizations')

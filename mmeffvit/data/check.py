@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from mmeffvit.utils.images import ImageFacts, Unreadable, inspect, inspect_header
+from mmeffvit.utils.messages import in_threads
 
 from . import faults
 from .faults import Fault
@@ -48,7 +49,7 @@ def check(
     for split, pictures in data.splits.items():
         opened = sample.choose(pictures) if sample else pictures
         is_whole &= len(opened) == len(pictures)
-        facts = index.look_at([p.path for p in opened], f'{split}: {what}')
+        facts = in_threads(index.facts, [p.path for p in opened], f'{split}: {what}')
         known = {id(p): found for p, found in zip(opened, facts, strict=True)}
         data.splits[split] = [
             p for p in pictures if check_picture(p, known.get(id(p)), data, needs_masks)

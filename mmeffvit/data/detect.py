@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
@@ -43,7 +43,7 @@ class Task(Enum):
     CLASSES = 'classes'
 
 
-# of each format: find(tree) returns a Match, or None, and read(place, findings) a dataset;
+# of each format: find(tree) returns a Match, or None, and read(*place, findings) a dataset;
 # UserError if that is ambiguous, incomplete or malformed. The first that fits is used, so that
 # formats that can be mistaken for another come later
 FORMATS: dict[str, ModuleType] = {
@@ -98,14 +98,14 @@ class Found:
         format: One of ``FORMATS``.
         task: What it can be trained for.
         why: What it was recognized by.
-        place: Its files, as the format reads them.
+        place: Its files, as the arguments of the format's ``read``.
         others: The other formats that fit, the best first.
     """
 
     format: str
     task: Task
     why: str
-    place: Any
+    place: tuple[Any, ...]
     others: tuple['Found', ...] = ()
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class Found:
 
     def read(self) -> DataSet:
         """Read the dataset."""
-        data = FORMATS[self.format].read(self.place, Findings())
+        data = FORMATS[self.format].read(*self.place, Findings())
         if 'train' not in data.splits:
             raise UserError(
                 f'{data.root} has images of {listed(data.splits)}, but none to train on'
@@ -159,8 +159,7 @@ def detect(path: Path, format: str | None = None) -> Found:
             found.append(Found(name, TASKS.get(name, Task.OBJECTS), match.why, match.place))
     if not found:
         raise UserError(*refusal(tree, path, format))
-    first, *others = found
-    return Found(first.format, first.task, first.why, first.place, tuple(others))
+    return replace(found[0], others=tuple(found[1:]))
 
 
 def refusal(tree: Tree, path: Path, format: str | None) -> Iterator[str]:

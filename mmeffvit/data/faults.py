@@ -45,6 +45,11 @@ class Fault:
     misleads: bool = False
 
 
+def note(what: str, fix: str, left_out: str = '') -> Fault:
+    """A type of finding that is always a note."""
+    return Fault(what, fix, left_out, NOTE)
+
+
 Add = Callable[[Fault, object], None]  # reports a fault and its place
 
 UNPACK = 'copy, unpack or export them again, see docs/data.md'
@@ -72,16 +77,6 @@ LABELS_SHARED = Fault(
 )
 FAILS_TO_LOAD = Fault('datasets that mmdet or mmseg cannot load', 'see its message')
 EMPTY = Fault('datasets without images', PREFIX, stops=True)
-BYTE_ORDER_MARK = Fault(
-    'files that begin with a byte order mark, read without it',
-    'save them as UTF-8 without BOM for other programs',
-    tolerated=NOTE,
-)
-LINE_ENDS = Fault(
-    'files with Windows line endings, which are supported',
-    'nothing; other programs may need `dos2unix`',
-    tolerated=NOTE,
-)
 
 # records
 RECORD_BROKEN = Fault(
@@ -97,45 +92,39 @@ LINE_BROKEN = Fault(
 )
 IMAGE_DUPLICATE = Fault('duplicate image ids', WRITE, stops=True)
 ANNOTATION_DUPLICATE = Fault('duplicate annotation ids', WRITE, stops=True)
-ANNOTATION_ID_ZERO = Fault(
-    'annotations with id 0, which the COCO metric reads as "no match"', 'start at 1', tolerated=NOTE
+ANNOTATION_ID_ZERO = note(
+    'annotations with id 0, which the COCO metric reads as "no match"', 'start at 1'
 )
 CATEGORY_DUPLICATE = Fault('duplicate category ids or names', WRITE, stops=True)
 IMAGE_UNKNOWN = Fault('annotations of unknown images', WRITE, OBJECTS)
 CATEGORY_UNKNOWN = Fault('annotations of unknown categories', WRITE, OBJECTS, misleads=True)
-FILLED = Fault(
+FILLED = note(
     'missing fields that follow from the others, and are filled in for training',
     'nothing, or write them for tests and for other programs',
-    tolerated=NOTE,
 )
-LINE_DUPLICATE = Fault(
+LINE_DUPLICATE = note(
     'annotations that are repeated, and read once',
     'nothing, or remove them',
     left_out='repeated annotation',
-    tolerated=NOTE,
 )
-SHAPE_UNREAD = Fault(
+SHAPE_UNREAD = note(
     'points, lines, keypoints and other shapes that are no boxes or outlines, and not read',
     'nothing, or draw boxes or polygons',
     left_out='other shape',
-    tolerated=NOTE,
 )
-CROWD = Fault(
+CROWD = note(
     'crowd regions and difficult objects, which are ignored in training and validation',
     'nothing; --crowds-are-objects reads them as objects',
     left_out='crowd region',
-    tolerated=NOTE,
 )
-TEST_MISSING = Fault(
+TEST_MISSING = note(
     'test splits that are named, but do not exist, and are not used',
     'nothing, or remove the line `test`',
-    tolerated=NOTE,
 )
-IMAGE_UNLISTED = Fault(
+IMAGE_UNLISTED = note(
     'images without annotations of their own, which are not used',
     'nothing; an image that shows background only needs an empty annotation',
     left_out='unused image',
-    tolerated=NOTE,
 )
 
 # classes
@@ -148,25 +137,23 @@ CLASS_RANGE = Fault(
 CLASS_MISSING = Fault(
     'classes of the config without a category in the file',
     'set metainfo=dict(classes=...) of the dataset to names in the file',
+    stops=True,
 )
 CLASS_ORDER = Fault(
     'classes in a different order than in the file, so that names are mixed up',
     'use the order of the file in metainfo=dict(classes=...)',
 )
-CLASS_IGNORED = Fault(
+CLASS_IGNORED = note(
     'classes of the annotations that the config does not have, and are ignored',
     'add them to metainfo=dict(classes=...) if they are needed',
-    tolerated=NOTE,
 )
-CLASS_EMPTY = Fault(
+CLASS_EMPTY = note(
     'classes without annotations, which cannot be learned',
     'annotate some, or remove the class',
-    tolerated=NOTE,
 )
-CLASS_FEW = Fault(
+CLASS_FEW = note(
     'classes with fewer than five objects to train on',
     'annotate more, or merge it with another class',
-    tolerated=NOTE,
 )
 
 # boxes and masks
@@ -181,10 +168,9 @@ BOX_OUTSIDE = Fault(
     OBJECTS,
 )
 BOX_FAR = Fault('boxes that exceed their image by more than its size', WRITE, OBJECTS, stops=True)
-BOX_CLIPPED = Fault(
+BOX_CLIPPED = note(
     'boxes or polygons that reach up to two pixels outside of their image, and are clipped',
     'nothing',
-    tolerated=NOTE,
 )
 BOX_EMPTY = Fault(  # COCO 2017 itself has a few, and mmdet ignores them
     'boxes with zero area or a side below one pixel, which are ignored',
@@ -196,11 +182,10 @@ MASK_BROKEN = Fault('masks that cannot be decoded', 'export them again', OBJECTS
 MASK_SHORT = Fault(
     'polygons with less than three points, which mmdet ignores', 'remove or redraw them', OBJECTS
 )
-MASK_PART = Fault(
+MASK_PART = note(
     'parts of polygons with less than three points, which are ignored',
     'nothing, or remove them',
     left_out='part of a polygon',
-    tolerated=NOTE,
 )
 MASK_SIZE = Fault(
     'masks with a different size than their image', 'export them again', OBJECTS, stops=True
@@ -211,9 +196,7 @@ MASK_ABSENT = Fault(
     OBJECTS,
     stops=True,
 )
-WITHOUT_OBJECTS = Fault(
-    'images without objects', 'nothing, if they show background only', tolerated=NOTE
-)
+WITHOUT_OBJECTS = note('images without objects', 'nothing, if they show background only')
 
 # images
 IMAGE_MISSING = Fault('missing images', PREFIX, IMAGES)
@@ -237,15 +220,13 @@ IMAGE_IRREGULAR = Fault(
     stops=True,
 )
 IMAGE_BROKEN = Fault('truncated or unreadable images', UNPACK, IMAGES)
-IMAGE_CUT = Fault(
+IMAGE_CUT = note(
     'JPEG images whose last bytes are missing, and which are read as OpenCV does',
     'nothing, or copy them again',
-    tolerated=NOTE,
 )
-NAME_SPELLED = Fault(
+NAME_SPELLED = note(
     'images whose name is spelled differently in the annotations (case, accents, escapes, suffix)',
     'nothing; other programs may not find them',
-    tolerated=NOTE,
 )
 IMAGE_DEEP = Fault(
     'images with 16 bits per channel, of which training would use the upper 8',
@@ -259,10 +240,9 @@ IMAGE_ROTATED = Fault(
     'width and height and rotate the boxes',
     IMAGES,
 )
-EXIF_UPRIGHT = Fault(
+EXIF_UPRIGHT = note(
     'images that EXIF rotates; annotations are assumed to be of the upright image',
     'check that they fit: `mmeffvit browse CONFIG`',
-    tolerated=NOTE,
 )
 SIZE_SWAPPED = Fault(
     'images whose width and height are swapped in the annotations',
@@ -289,10 +269,9 @@ MAP_SIZE = Fault(
     'export them in the size of the image, without interpolation',
     IMAGES,
 )
-MAP_GRAY = Fault(
+MAP_GRAY = note(
     'label maps with the same values in several channels, of which one is read',
     'nothing; other programs may need one channel',
-    tolerated=NOTE,
 )
 MAP_VALUE = Fault(
     'label maps with values or colors that are not classes',
@@ -307,6 +286,8 @@ class Findings:
     """The faults and notes of a dataset.
 
     Args:
+        name: In a config, the splits that use it, such as 'train' or 'val, test'.
+        source: In a config, the class of the dataset and what it reads.
         num_records: Number of objects, or of other records, that shares are of.
         num_images: Number of images.
         strict: Whether warnings are errors.
@@ -314,6 +295,8 @@ class Findings:
         places: File and line, or what else names the place, by fault.
     """
 
+    name: str = ''
+    source: str = ''
     num_records: int = 0
     num_images: int = 0
     strict: bool = False
@@ -325,11 +308,6 @@ class Findings:
         # a name may contain unprintable characters
         text = str(place).encode(errors='backslashreplace').decode()
         self.places.setdefault(fault, []).append(' '.join(text.split()))
-
-    def extend(self, other: 'Findings') -> None:
-        for fault, places in other.places.items():
-            for place in places:
-                self.add(fault, place)
 
     def grade(self, fault: Fault) -> Grade:
         """How much a type of finding matters, as often as it was found."""
@@ -371,19 +349,16 @@ class Findings:
             lines.append(f'  fix: {fault.fix}')
         return '\n'.join(lines)
 
-    def stop(
-        self,
-        *,
-        skip_broken: bool = False,
-        named: str = 'the dataset',
-        hint: str = '--skip-broken skips them',
-    ) -> str:
+    @property
+    def title(self) -> str:
+        """The dataset, for messages."""
+        return f'{self.name} data: {self.source}' if self.name else 'the dataset'
+
+    def stop(self, *, skip_broken: bool) -> str:
         """Stop if there are errors.
 
         Args:
             skip_broken: Skip invalid items where possible.
-            named: The dataset, in the message.
-            hint: What the user can do if these can be skipped.
 
         Returns:
             Names and numbers of what is left out; empty if nothing is.
@@ -393,24 +368,12 @@ class Findings:
         """
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
+            hint = '--no-check trains anyway' if self.name else '--skip-broken skips them'
             rest = 'these cannot be skipped' if fixed else hint
             found = '; '.join(map(self.named, fixed or self.faults))
-            raise UserError(f'{named} has errors, see above: {found}; {rest}')
+            raise UserError(f'{self.title} has errors, see above: {found}; {rest}')
         lost = self.of(Grade.WARNING, Grade.ERROR)
         return ', '.join(f'{counted(self.counts[f], f.left_out)} ({f.what})' for f in lost)
-
-
-@dataclass
-class Report(Findings):
-    """The findings in one dataset of a config, or in one file.
-
-    Args:
-        name: The splits that use it, such as 'train' or 'val, test'.
-        source: The class of the dataset and what it reads.
-    """
-
-    name: str = ''
-    source: str = ''
 
     def stop_run(self, others: Sequence[Fault] = ()) -> None:
         """Raise an error for faults that would stop or crash a run, or for ``others``.
@@ -422,7 +385,7 @@ class Report(Findings):
             if fault.stops or fault in others:
                 rest = ' ...' if count > EXAMPLES else ''
                 raise UserError(
-                    f'{self.name} data: {self.source}: {self.named(fault)}: '
+                    f'{self.title}: {self.named(fault)}: '
                     f'{"; ".join(self.places[fault][:EXAMPLES])}{rest}. Fix: {fault.fix}; '
                     '`mmeffvit check CONFIG` lists all errors'
                 )

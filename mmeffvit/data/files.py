@@ -1,6 +1,7 @@
 """Files of a dataset: text files, images by name, and samples of them."""
 
-import codecs
+import csv
+import io
 import os
 import random
 import unicodedata
@@ -30,10 +31,6 @@ def read_text(path: Path, findings: Findings) -> str | None:
     except UserError as error:
         findings.add(faults.FILE_BROKEN, error)
         return None
-    if content.startswith(codecs.BOM_UTF8):
-        findings.add(faults.BYTE_ORDER_MARK, path)
-    if b'\r\n' in content:
-        findings.add(faults.LINE_ENDS, path)
     try:
         return content.decode('utf-8-sig')
     except UnicodeDecodeError as error:
@@ -52,6 +49,19 @@ def require_text(path: Path, findings: Findings) -> str:
     if text is None:
         raise UserError(f'{path} cannot be read as text in UTF-8')
     return text
+
+
+def read_rows(path: Path, findings: Findings, delimiter: str = ',') -> list[dict[str, str]]:
+    """The rows of a table with a heading.
+
+    Raises:
+        UserError: If it is not one.
+    """
+    text = io.StringIO(require_text(path, findings))
+    try:
+        return list(csv.DictReader(text, delimiter=delimiter))
+    except csv.Error as error:
+        raise UserError(f'{path} cannot be read as CSV: {error}') from error
 
 
 def images_below(folder: Path) -> list[Path]:
@@ -166,12 +176,9 @@ def spelling(name: str) -> str:
 
 def read_list(path: Path, findings: Findings) -> Iterator[str]:
     """The lines of a text file that are not empty; nothing, and an error, if it is not text."""
-    own = Findings()
-    text = read_text(path, own)
+    text = read_text(path, Findings())
     if text is None:
         findings.add(faults.LIST_BROKEN, path)
-    else:
-        findings.extend(own)
     for line in (text or '').splitlines():
         if line.strip():
             yield line.strip()

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple
 from hashlib import blake2b
@@ -13,7 +13,6 @@ from typing import Any
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.images import ImageFacts, Unreadable
-from mmeffvit.utils.messages import in_threads
 from mmeffvit.version import __version__
 
 LEAST = 1000  # images; fewer are inspected in seconds
@@ -63,23 +62,20 @@ class ImageIndex:
         rows = content.get('rows') if is_own else None
         return rows if isinstance(rows, dict) else {}
 
-    def look_at(self, paths: Sequence[Path], what: str) -> Iterator[ImageFacts | Unreadable]:
-        """What is known of every image, or why it cannot be decoded."""
-        return in_threads(self._facts, paths, what)
-
-    def _facts(self, path: Path) -> ImageFacts | Unreadable:
+    def facts(self, path: Path) -> ImageFacts | Unreadable:
+        """What is known of an image, or why it cannot be decoded."""
         try:
             stat = path.stat()
             stamp = [stat.st_size, stat.st_mtime_ns]
-            facts = facts_in(self.known.get(str(path)), stamp) or self.inspect(path)
+            found = facts_in(self.known.get(str(path)), stamp) or self.inspect(path)
         except Unreadable as fault:
             return fault
         except OSError as error:
             return Unreadable(f'{path} ({error})')
         if self.path is not None and time.time_ns() - stat.st_mtime_ns > RECENT:
-            size, *middle, digest, is_cut = astuple(facts)
+            size, *middle, digest, is_cut = astuple(found)
             self.rows[str(path)] = [*stamp, *size, *middle, digest.hex(), is_cut]
-        return facts
+        return found
 
     def write(self) -> None:
         """Write the index, unless it is the same; a cache that cannot be written is not needed."""

@@ -12,7 +12,7 @@ from mmeffvit.utils.text import check_names, counted, listed
 from .faults import Findings
 from .files import ImageFinder, images_below
 from .formats.coco import pictures_of
-from .formats.coco_file import LISTS, CocoFile, is_box, is_id, is_score
+from .formats.coco_file import LISTS, CocoFile, is_box, is_id, is_score, read_lists
 from .formats.label_maps import IGNORED, guess_classes, read_table
 from .formats.masks import read_pair
 from .records import DataSet, Picture
@@ -92,8 +92,8 @@ def of_objects(path: Path, images: Path, content: dict[str, list], wanted: Wante
 
 def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
     """Images, annotations and categories of a file of predictions."""
-    if (lists := lists_of(content, LISTS)) is not None:
-        return lists
+    if isinstance(content, dict) and all(isinstance(content.get(name), list) for name in LISTS):
+        return content
     if not isinstance(content, list):
         raise UserError(
             f'{path} is neither a list of COCO results nor a COCO file with scores: write it with '
@@ -102,10 +102,7 @@ def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
     if not content:
         raise UserError(f'{path} is empty: there is nothing to learn from')
     if wanted.ids is not None:
-        lists = lists_of(read_json(wanted.ids), ('images', 'categories'))
-        if lists is None:
-            raise UserError(f'{wanted.ids} has no lists of images and categories')
-        return dict(lists, annotations=content)
+        return {**read_lists(wanted.ids, ('images', 'categories')), 'annotations': content}
     if wanted.classes is None:
         raise UserError(
             f'{path} has ids in place of class names: give --ids ANNOTATIONS.json, or --classes in '
@@ -113,12 +110,6 @@ def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
         )
     categories = [dict(id=i, name=name) for i, name in enumerate(wanted.classes, 1)]
     return dict(images=images_of(path), annotations=content, categories=categories)
-
-
-def lists_of(content: Any, names: Sequence[str]) -> dict[str, list] | None:
-    """The lists of these names in a file, if it has all of them."""
-    lists = {name: content.get(name) for name in names} if isinstance(content, dict) else {}
-    return lists if lists and all(isinstance(each, list) for each in lists.values()) else None
 
 
 def images_of(path: Path) -> list:

@@ -22,6 +22,7 @@ from .formats import masks
 from .records import DataSet, Picture
 from .write import Split, write_coco, write_label_maps
 
+LISTING = 'faults.txt'  # beside what was written
 FRACTION = 0.2  # of the images, held out for validation
 MAX_VALIDATION = 5000  # as in COCO: more take time and hardly change a metric
 
@@ -96,7 +97,7 @@ def prepare(
         raise UserError(f'--val-fraction is {options.fraction}; give a number between 0 and 1')
     data = (reader or read)(path, options)
     logger.info(f'{data.root}: {data.format}, {counted(len(data.classes), "class")}')
-    judge(data, out / 'faults.txt', options)
+    judge(data, out, options)
     check_trainable(data)
     data.splits = {name: part for name, part in data.splits.items() if part or name == 'train'}
     split_off(data, options)
@@ -106,16 +107,15 @@ def prepare(
 
 
 def judge(
-    data: DataSet, listing: Path, options: PrepareOptions, sample: Sample | None = None, **hint: str
+    data: DataSet, folder: Path, options: PrepareOptions, sample: Sample | None = None
 ) -> str:
     """Check a dataset, stop at errors, and leave out what is lost otherwise.
 
     Args:
         data: The dataset, which is changed.
-        listing: File for all findings.
+        folder: Folder for ``faults.txt`` with all findings.
         options: See :class:`PrepareOptions`.
         sample: Which images to open, if not all.
-        hint: See :meth:`mmeffvit.data.faults.Findings.stop`.
 
     Returns:
         Names and numbers of what is left out; empty if nothing is.
@@ -131,12 +131,12 @@ def judge(
         crowds_are_objects=options.crowds_are_objects,
         sample=sample,
     )
-    write_file(listing, findings.describe(None) + '\n')
+    write_file(folder / LISTING, findings.describe(None) + '\n')
     if findings.counts:
-        logger.info(f'{findings.describe()}\nall of these: {listing}')
+        logger.info(f'{findings.describe()}\nall of these: {folder / LISTING}')
     if ignored := findings.ignored():
         logger.info(f'ignored: {ignored}')
-    left_out = findings.stop(skip_broken=options.skip_broken, **hint)
+    left_out = findings.stop(skip_broken=options.skip_broken)
     if left_out:
         logger.info(f'left out: {left_out}{leave_out_broken(data, options)}')
     return left_out

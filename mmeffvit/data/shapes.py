@@ -17,6 +17,7 @@ from mmeffvit.utils.files import atomic_output
 from mmeffvit.utils.messages import progress
 
 from .formats.coco_file import encode_runs
+from .formats.shapes import box_of_mask
 
 CLASSES = ('circle', 'square', 'triangle', 'star')
 SPLITS = ('train2017', 'val2017')
@@ -243,6 +244,5 @@ def contrasting_color(rng: np.random.Generator, color: np.ndarray) -> np.ndarray
 
 def encode_mask(mask: np.ndarray) -> dict:
     """The COCO fields of a (H, W) bool mask, run-length encoded: polygons cannot have holes."""
-    box = cv2.boundingRect(mask.astype(np.uint8))
-    fields = dict(bbox=list(map(float, box)), area=int(mask.sum()), iscrowd=0)
+    fields = dict(bbox=list(box_of_mask(mask)), area=int(mask.sum()), iscrowd=0)
     return dict(fields, segmentation=encode_runs(mask))

@@ -1,6 +1,7 @@
 """The files of a dataset, listed once for every format."""
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
 from mmeffvit.utils.images import is_image, is_regular
+from mmeffvit.utils.text import counted
 
 from .files import files_below, images_below
 
@@ -23,11 +25,11 @@ class Match:
     """What a format found.
 
     Args:
-        place: The files, as its ``read`` takes them.
+        place: The files, as the arguments of its ``read``.
         why: What it was recognized by.
     """
 
-    place: Any
+    place: tuple[Any, ...]
     why: str
 
 
@@ -88,13 +90,18 @@ class Tree:
             for path in (paths if len(paths) <= MANY else paths[:SAMPLED])
         ]
 
+    def match(self, paths: list[Path], noun: str, what: str) -> Match | None:
+        """A match of these files, by their number and what they have; None without any."""
+        return Match((self, paths), f'{counted(len(paths), noun)} {what}') if paths else None
+
     def head(self, path: Path) -> bytes:
         """The beginning of a file; empty if it cannot be read."""
         if path not in self._heads:
-            try:
-                self._heads[path] = read_head(path) if is_regular(path) else b''
-            except OSError:
-                self._heads[path] = b''
+            self._heads[path] = b''
+            with suppress(OSError):
+                if is_regular(path):
+                    with path.open('rb') as file:
+                        self._heads[path] = file.read(HEAD)
         return self._heads[path]
 
     def content(self, path: Path) -> bytes:
@@ -106,11 +113,6 @@ class Tree:
             return read_file(path)
         except UserError:
             return b''
-
-
-def read_head(path: Path) -> bytes:
-    with path.open('rb') as file:
-        return file.read(HEAD)
 
 
 def root_around(path: Path) -> Path:

@@ -62,11 +62,21 @@ class Measure:
             return (self.value - self.minimum) / max(abs(self.minimum), 1e-12)
         return (self.maximum - self.value) / max(self.maximum, 1e-12)
 
+    @property
+    def shown(self) -> str:
+        """The value as it is printed."""
+        return self._format(self.value)
+
+    def _format(self, value: float) -> str:
+        if self.kind in (MATCHED, EQUAL):
+            return percent(value)
+        return f'{value:.3g}' if value % 1 else f'{value:.0f}'
+
     def __str__(self) -> str:
-        shown = percent if self.kind in (MATCHED, EQUAL) else '{:.3g}'.format
         is_lower = math.isfinite(self.minimum)
-        bound = f'minimum {shown(self.minimum)}' if is_lower else f'limit {shown(self.maximum)}'
-        return f'{self.name} {shown(self.value)}' + (f' ({bound})' if self.is_limited else '')
+        limit = self._format(self.minimum if is_lower else self.maximum)
+        bound = f'minimum {limit}' if is_lower else f'limit {limit}'
+        return f'{self.name} {self.shown}' + (f' ({bound})' if self.is_limited else '')
 
 
 def percent(fraction: float) -> str:
@@ -84,17 +94,13 @@ def worst(measures: Sequence[Measure], by: str = 'kind') -> list[Measure]:
 
 
 def largest_error(expected: NDArray, found: NDArray) -> float:
-    """Largest difference relative to the largest value; for integers, the fraction that differs.
+    """Largest difference relative to the largest value.
 
     Raises:
         ValueError: If the shapes differ.
     """
     if expected.shape != found.shape:
         raise ValueError(f'an output has shape {found.shape} instead of {expected.shape}')
-    if expected.size == 0:
-        return 0.0
-    if not np.issubdtype(expected.dtype, np.floating):
-        return float((expected != found).mean())
     error = np.abs(found.astype(np.float64) - expected).max()
     return float(error / max(np.abs(expected).max(), 1e-12)) if np.isfinite(error) else np.inf
 

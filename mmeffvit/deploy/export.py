@@ -21,7 +21,8 @@ from mmeffvit.utils.messages import logger
 from .compare import Expect, check_agreement, compare_pixels, expect_maps, expect_model
 from .formats.onnx.write import ExportOptions
 from .formats.table import format_of
-from .graphs import Graph, Preprocessing, make_graph
+from .graphs import make_graph
+from .graphs.base import Graph, Preprocessing
 from .graphs.metadata import config_metadata, model_metadata
 from .graphs.plain import BackboneGraph
 from .runtime.metadata import parse_metadata

@@ -5,8 +5,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmeffvit.data.faults import Report
-from mmeffvit.data.formats.coco_file import read_coco
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.formats.coco_file import CocoFile, read_lists
 from mmeffvit.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class CocoIds:
         """The id of a label; label + 1 if no ids are known."""
         return self.categories[label] if self.categories else int(label) + 1
 
-    def image_id(self, path: Path, is_image: bool = True) -> int:
+    def image_id(self, path: Path, is_image: bool) -> int:
         """The id of a file of the dataset, otherwise the next free number."""
         known = self.images.get(path.parent.resolve() / path.name) if is_image else None
         return next(self.unused) if known is None else known
@@ -52,10 +52,11 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
             f'no annotation file at {path}' if path.name else 'no annotation file in the config'
         )
         return CocoIds([], f'label + 1 ({reason})')
-    report = Report('test', str(path))
+    report = Findings(name='test', source=str(path))
     try:
         # annotations are not checked: those of other tasks have other fields
-        known = read_coco(path, report.add, ('images', 'categories'), annotations=False)
+        content = read_lists(path, ('images', 'categories'))
+        known = CocoFile({**content, 'annotations': []}, report.add)
         report.stop_run()
     except UserError as error:
         return CocoIds([], f'label + 1 ({error})')

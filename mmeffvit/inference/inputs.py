@@ -119,20 +119,26 @@ def as_bgr(image: NDArray | Image.Image) -> NDArray:
 
 
 def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
-    """The files of an argument with their names; unreadable ones are added to ``inputs``."""
+    """The files of an argument with their names; others are added to ``inputs``.
+
+    Files of a folder are named by their relative paths.
+    """
     # a cycle of links does not "exist"
     matches = [argument] if os.path.lexists(argument) else sorted(glob(argument, recursive=True))
     if not matches:
         problem = 'matches no file' if has_magic(argument) else 'does not exist'
         inputs.unreadable.append(f'{argument!r} {problem}')
     for each in map(Path, matches):
-        if not each.is_dir() and not is_known(each):
-            inputs.unreadable.append(f'{each}: unknown type {each.suffix or "(none)"!r}')
-        for path, name in walk(each, inputs.others):
-            if is_regular(path):
-                yield path, name
-            else:
+        is_folder = each.is_dir()
+        for path in files_below(each, hidden=True) if is_folder else [each]:
+            if not is_known(path) and is_folder:
+                inputs.others[path.suffix] += 1
+            elif not is_known(path):
+                inputs.unreadable.append(f'{path}: unknown type {path.suffix or "(none)"!r}')
+            elif not is_regular(path):
                 inputs.unreadable.append(f'{path}: {IRREGULAR}')
+            else:
+                yield path, path.relative_to(each if is_folder else each.parent)
 
 
 def is_input(argument: str) -> bool:
@@ -143,19 +149,6 @@ def is_input(argument: str) -> bool:
 
 def is_known(path: Path) -> bool:
     return is_image(path) or path.suffix.lower() in VIDEOS
-
-
-def walk(path: Path, others: Counter[str]) -> Iterator[tuple[Path, Path]]:
-    """A file with its name, or the files of a folder with their relative paths."""
-    if not path.is_dir():
-        if is_known(path):
-            yield path, Path(path.name)
-        return
-    for file in files_below(path, hidden=True):
-        if is_known(file):
-            yield file, file.relative_to(path)
-        else:
-            others[file.suffix] += 1
 
 
 def result_names(

@@ -23,14 +23,15 @@ class PredictOptions:
     """Options of a prediction run.
 
     Args:
-        out: A ``.json`` file for a detector or classifier, a folder for a segmentor; None writes no
-            results.
+        out: A ``.json`` file for the results of a detector or classifier; None writes none.
+        label_maps: Folder for the label maps of a segmentor; None writes none.
         drawings: Folder for the visualizations; None draws none.
         score_thr: Score threshold, in [0, 1]; None draws scores from 0.3 and writes all results.
         batch_size: Batch size. A segmentor batches images of the same size only.
     """
 
     out: Path | None = None
+    label_maps: Path | None = None
     drawings: Path | None = None
     score_thr: float | None = None
     batch_size: int = 1
@@ -119,15 +120,16 @@ def predict(
         mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     check_thresholds(options.score_thr, options.batch_size)
-    if options.out is None and options.drawings is None:
-        raise UserError('--no-save-vis without --out would write nothing: give --out')
+    if options.out is options.label_maps is options.drawings is None:
+        raise UserError(
+            '--no-save-vis alone would write nothing: give --out or, for a segmentor, '
+            '--label-map-dir'
+        )
     found = find_inputs(inputs)
     predictor = open_predictor()
     ids = predictor.coco_ids()
-    check_out(predictor, options.out)
-    writes_list = predictor.is_detector or predictor.is_classifier
-    labels = None if writes_list else options.out
-    check_outputs(found.sources, drawings=options.drawings, labels=labels)
+    check_kind(predictor, options)
+    check_outputs(found.sources, drawings=options.drawings, labels=options.label_maps)
     writers = make_writers(predictor, ids, options)
     if found.others:
         kinds = listed(f'{n} of type {kind or "(none)"}' for kind, n in found.others.items())
@@ -144,19 +146,24 @@ def predict(
     frames = progress(frames, 'predicting', count_frames(found.sources))
     threshold = SCORE_THR if options.score_thr is None else options.score_thr
     tally = Tally(threshold, found=0 if predictor.is_detector else None)
-    done = predict_frames(
-        predictor, frames, [tally, *writers], options.score_thr, options.batch_size
-    )
+    every = [tally, *writers]
+    results = predict_frames(predictor, frames, every, options.score_thr, options.batch_size)
+    done = sum(1 for _ in results)
     return Summary(done, tally, skipped, describe_files(predictor, ids, options))
 
 
-def check_out(predictor: BasePredictor, out: Path | None) -> None:
-    """Reject a folder for a detector or classifier, and a file for a segmentor."""
-    kind = 'detector' if predictor.is_detector else None
-    kind = 'classifier' if predictor.is_classifier else kind
-    wanted = f'a .json file, for a {kind}' if kind else 'a folder, for a segmentor'
-    if out is not None and (out.suffix == '.json') != bool(kind):
-        raise UserError(f'--out is {str(out)!r}; give {wanted}')
+def check_kind(predictor: BasePredictor, options: PredictOptions) -> None:
+    """Reject label maps of a detector or classifier, and a file of results of a segmentor."""
+    writes_file = predictor.is_detector or predictor.is_classifier
+    if options.out is not None and not writes_file:
+        raise UserError(f'--out is {str(options.out)!r}; for a segmentor, give --label-map-dir')
+    if options.label_maps is not None and writes_file:
+        raise UserError(
+            f'--label-map-dir is {str(options.label_maps)!r}, and only segmentors have label maps: '
+            'give --out FILE.json'
+        )
+    if options.out is not None and options.out.suffix != '.json':
+        raise UserError(f'--out is {str(options.out)!r}; give a .json file')
 
 
 def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[Writer]:
@@ -165,23 +172,24 @@ def make_writers(predictor: BasePredictor, ids: CocoIds, options: PredictOptions
         writers.append(drawing_writer(predictor, options.drawings, options.score_thr))
     if options.out is not None and predictor.is_detector:
         writers.append(CocoWriter(options.out, ids))
-    elif options.out is not None and predictor.is_classifier:
-        writers.append(ClassWriter(options.out, options.score_thr or 0.0))
     elif options.out is not None:
-        writers.append(LabelMapWriter(options.out, predictor.label_offset))
+        writers.append(ClassWriter(options.out, options.score_thr or 0.0))
+    if options.label_maps is not None:
+        writers.append(LabelMapWriter(options.label_maps, predictor.label_offset))
     return writers
 
 
 def describe_files(predictor: BasePredictor, ids: CocoIds, options: PredictOptions) -> list[str]:
     """Paths of the results, and the meaning of their numbers."""
     lines = [] if options.drawings is None else [f'visualizations: {options.drawings}']
-    if options.out is None:
-        return lines
-    lines.append(f'results: {options.out}')
-    if predictor.is_detector:
-        lines.append(f'category ids: {ids.category_source}')
-        lines.append(f'image ids: {options.out.with_name(options.out.stem + ".images.json")}')
-    elif predictor.classes and not predictor.is_classifier:
+    if options.out is not None:
+        lines.append(f'results: {options.out}')
+        if predictor.is_detector:
+            lines.append(f'category ids: {ids.category_source}')
+            lines.append(f'image ids: {options.out.with_name(options.out.stem + ".images.json")}')
+    if options.label_maps is not None:
+        lines.append(f'label maps: {options.label_maps}')
+    if options.label_maps is not None and predictor.classes:
         first, classes = predictor.label_offset, predictor.classes
         last = first + len(classes) - 1
         lines.append(f'values: {first} is {classes[0]}, {last} is {classes[-1]}')

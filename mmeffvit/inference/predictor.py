@@ -120,19 +120,19 @@ class BasePredictor(ABC):
                                 'array (H, W, 3)')  # fmt: skip
         if not items:
             return []
-        found = find_inputs(items, unique=False)
-        if found.unreadable:
-            reject('; '.join(found.unreadable))
-        collector = Collector()
-        writers: list[Writer] = [collector]
+        given = find_inputs(items, unique=False)
+        if given.unreadable:
+            reject('; '.join(given.unreadable))
+        writers: list[Writer] = []
         if out_dir is not None:
-            check_outputs(found.sources, drawings=Path(out_dir))
+            check_outputs(given.sources, drawings=Path(out_dir))
             writers.append(drawing_writer(self, Path(out_dir), score_thr))
-        frames = read_frames(found.sources, self.read, reject)
-        predict_frames(self, frames, writers, score_thr, batch_size)
+        frames = read_frames(given.sources, self.read, reject)
+        found = predict_frames(self, frames, writers, score_thr, batch_size)
+        results = [result for _, result in found]
         is_file = is_one and (not isinstance(inputs, str | Path) or Path(inputs).is_file())
-        is_image = is_file and collector.results[0].frame is None
-        return collector.results[0] if is_image else collector.results
+        is_image = is_file and results[0].frame is None
+        return results[0] if is_image else results
 
 
 class Predictor(BasePredictor):
@@ -222,16 +222,6 @@ class Predictor(BasePredictor):
         return find_ids(self.dataset, self.classes)
 
 
-class Collector(Writer):
-    """Collects results in memory."""
-
-    def __init__(self) -> None:
-        self.results: list[Result] = []
-
-    def write(self, frame: Frame, result: Result) -> None:
-        self.results.append(result)
-
-
 def drawing_writer(
     predictor: BasePredictor, folder: Path, score_thr: float | None
 ) -> DrawingWriter:
@@ -246,8 +236,8 @@ def predict_frames(
     writers: Sequence[Writer],
     score_thr: float | None,
     batch_size: int,
-) -> int:
-    """Predict and write results, and return the number of images and frames of videos.
+) -> Iterator[tuple[Frame, Result]]:
+    """Predict on images and frames of videos, write the results, and yield both.
 
     If interrupted, keep the finished files. A ``score_thr`` of None writes all detections.
     """
@@ -260,7 +250,7 @@ def predict_frames(
             for batch in make_batches(predictor, frames, batch_size):
                 results = predictor.predict([prepared for _, prepared in batch])
                 for (frame, _), result in zip(batch, results, strict=True):
-                    write_result(writers, frame, result, score_thr)
+                    yield frame, write_result(writers, frame, result, score_thr)
                     number += 1
         except KeyboardInterrupt as error:
             kept = ', '.join(writer.finished for writer in writers if writer.finished)
@@ -268,12 +258,12 @@ def predict_frames(
             raise
         for writer in writers:
             writer.close()
-    return number
 
 
 def write_result(
     writers: Sequence[Writer], frame: Frame, result: Result, score_thr: float | None
-) -> None:
+) -> Result:
+    """Write a result, and return it as it was written."""
     path = frame.source.path if frame.source.image is None else None
     result = replace(result, path=path, frame=frame.number)
     for writer in writers:
@@ -282,6 +272,7 @@ def write_result(
         result = result.above(score_thr)
     for writer in writers:
         writer.write(frame, result)
+    return result
 
 
 def make_batches(

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from .coco_ids import CocoIds
 from .inputs import Frame, Media, read_frames
 from .predictor import BasePredictor, predict_frames
 from .results import Detections, LabelMap, Result
-from .writers import Writer, coco_results
+from .writers import coco_results
 
 SHARD = 16  # images per file of predictions; existing files are reused
 ABOUT = 'about.json'
@@ -58,35 +58,53 @@ class Teacher:
         *,
         keep_masks: bool,
     ) -> DataSet:
-        """See :func:`predict_dataset`; this can be called once."""
+        """The predictions for a folder of images; existing ones are read from ``folder``.
+
+        ``described`` is the identity of the teacher. This can be called once.
+
+        Raises:
+            UserError: If the folder has predictions of another teacher, or there are none.
+        """
         predictor, self.predictor = self.predictor, None
-        return predict_dataset(predictor, described, images, folder, wanted, keep_masks=keep_masks)
+        low = wanted.min_score
+        rows = list(predicted_rows(predictor, described, images, folder, low, keep_masks))
+        if self.is_detector:
+            return of_objects(folder, images, coco_content(rows, predictor.classes), wanted)
+        pictures = [
+            Picture(images / row['file_name'], label_map=folder / row['label_map']) for row in rows
+        ]
+        classes = list(predictor.classes)
+        colors = {label: label for label in range(len(classes))}
+        return of_label_maps(folder, images, pictures, classes, colors, wanted, Findings())
 
 
-@dataclass
-class Collector(Writer):
-    """The predictions of a shard."""
+def coco_content(rows: Sequence[dict], classes: Sequence[str]) -> dict[str, list]:
+    """The records of a detector's predictions in COCO format."""
+    sizes = ('file_name', 'height', 'width')
+    return dict(
+        images=[dict(id=i, **{key: row[key] for key in sizes}) for i, row in enumerate(rows, 1)],
+        annotations=[
+            dict(item, image_id=i) for i, row in enumerate(rows, 1) for item in row['objects']
+        ],
+        categories=[dict(id=i, name=name) for i, name in enumerate(classes, 1)],
+    )
 
-    folder: Path  # of the label maps
-    images: Path  # the folder of all images
-    first: int  # the number of the first image
-    keep_masks: bool
-    rows: list[dict] = field(default_factory=list)
 
-    def write(self, frame: Frame, result: Result) -> None:
-        """Add the predictions for an image."""
-        number = self.first + len(self.rows)
-        height, width = frame.image.shape[:2]
-        name = frame.source.path.relative_to(self.images).as_posix()
-        row: dict[str, Any] = dict(file_name=name, height=height, width=width)
-        if isinstance(result, LabelMap):
-            row['label_map'] = f'{number:06d}.png'
-            write_labels(self.folder / row['label_map'], result.labels)
-        else:
-            found = inside(result, height, width)
-            found = found if self.keep_masks else replace(found, masks=None)
-            row['objects'] = coco_results(found, CocoIds([], 'label + 1'))
-        self.rows.append(row)
+def row_of(
+    frame: Frame, result: Result, images: Path, label_map: Path, *, keep_masks: bool
+) -> dict[str, Any]:
+    """The record of the predictions for an image; its label map is written to a file."""
+    height, width = frame.image.shape[:2]
+    name = frame.source.path.relative_to(images).as_posix()
+    row: dict[str, Any] = dict(file_name=name, height=height, width=width)
+    if isinstance(result, LabelMap):
+        row['label_map'] = label_map.name
+        write_labels(label_map, result.labels)
+    else:
+        found = inside(result, height, width)
+        found = found if keep_masks else replace(found, masks=None)
+        row['objects'] = coco_results(found, CocoIds([], 'label + 1'))
+    return row
 
 
 def inside(found: Detections, height: int, width: int) -> Detections:
@@ -94,40 +112,6 @@ def inside(found: Detections, height: int, width: int) -> Detections:
     boxes = found.boxes.clip(0, np.array([width, height] * 2, found.boxes.dtype))
     kept = (boxes[:, 2:] - boxes[:, :2]).min(axis=1, initial=np.inf) >= MIN_SIDE
     return replace(found, boxes=boxes).select(kept)
-
-
-def predict_dataset(
-    predictor: BasePredictor,
-    described: dict[str, Any],
-    images: Path,
-    folder: Path,
-    wanted: Wanted,
-    *,
-    keep_masks: bool,
-) -> DataSet:
-    """The predictions of a teacher for a folder of images; existing ones are read from ``folder``.
-
-    ``described`` is the identity of the teacher.
-
-    Raises:
-        UserError: If the folder has predictions of another teacher, or there are none.
-    """
-    rows = list(predicted_rows(predictor, described, images, folder, wanted.min_score, keep_masks))
-    classes = list(predictor.classes)
-    if not predictor.is_detector:
-        pictures = [
-            Picture(images / row['file_name'], label_map=folder / row['label_map']) for row in rows
-        ]
-        colors = {label: label for label in range(len(classes))}
-        return of_label_maps(folder, images, pictures, classes, colors, wanted, Findings())
-    found = [dict(item, image_id=i) for i, row in enumerate(rows, 1) for item in row['objects']]
-    sizes = ('file_name', 'height', 'width')
-    content = dict(
-        images=[dict(id=i, **{key: row[key] for key in sizes}) for i, row in enumerate(rows, 1)],
-        annotations=found,
-        categories=[dict(id=i, name=name) for i, name in enumerate(classes, 1)],
-    )
-    return of_objects(folder, images, content, wanted)
 
 
 def predicted_rows(
@@ -148,12 +132,15 @@ def predicted_rows(
         shard = folder / f'{start:06d}.json'
         if not shard.is_file():
             sources = [Media(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
-            collector = Collector(folder, images, start + 1, keep_masks)
             frames = read_frames(
                 sources, predictor.read, lambda text: logger.warning(f'skipped: {text}')
             )
-            predict_frames(predictor, frames, [collector], low, 1)
-            write_file(shard, json.dumps(collector.rows))
+            found = enumerate(predict_frames(predictor, frames, [], low, 1), start + 1)
+            rows = [
+                row_of(*each, images, folder / f'{number:06d}.png', keep_masks=keep_masks)
+                for number, each in found
+            ]
+            write_file(shard, json.dumps(rows))
             if start == 0:  # the expected size of all predictions
                 size = sum(p.stat().st_size for p in folder.iterdir() if p.name != ABOUT)
                 total = size / len(sources) * len(paths) / MIB
@@ -168,7 +155,7 @@ def read_shard(path: Path, names: Set[str], *, is_detector: bool) -> list[dict]:
     """The records of a file of predictions for images of these names.
 
     Raises:
-        UserError: If one is not as :class:`Collector` writes it.
+        UserError: If one is not as :func:`row_of` makes it.
     """
     rows = read_json(path)
     if not isinstance(rows, list) or not all(is_row(row, names, is_detector) for row in rows):

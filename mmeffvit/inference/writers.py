@@ -220,6 +220,6 @@ def check_outputs(
             if other is not None:
                 raise UserError(
                     f'the result {target} of {source.path} would overwrite {other} or its result: '
-                    'choose other folders for --out-dir and --out, or fewer inputs'
+                    'choose other folders for --out-dir and --label-map-dir, or fewer inputs'
                 )
             taken[target.resolve()] = source.path

@@ -61,8 +61,8 @@ def saved_configs(folder: Path) -> list[Path]:
 def is_saved_config(path: Path) -> bool:
     """Whether a file only assigns the values of a whole config, as mmengine's runner writes it."""
     try:
-        text = read_file(path).decode()
-    except (OSError, UserError, UnicodeDecodeError):
+        text = read_file(path).decode(errors='replace')
+    except UserError:
         return False
     return 'model' in (dumped_values(text) or {})
 

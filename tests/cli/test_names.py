@@ -22,13 +22,13 @@ def run(*arguments: object) -> subprocess.CompletedProcess[bytes]:
 def test_outputs_and_inputs_whose_names_are_no_text_are_written_and_printed(tmp_path):
     model = red_file(tmp_path / 'model.onnx')
     layouts.write(tmp_path / 'images', {f'{NO_TEXT}.png': layouts.IMAGE})
-    out = tmp_path / f'{NO_TEXT}_maps'
-    done = run('predict', model, tmp_path / 'images', '--out', out, '--out-dir', tmp_path / 'drawn')
+    out, drawn = tmp_path / f'{NO_TEXT}_maps', tmp_path / 'drawn'
+    done = run('predict', model, tmp_path / 'images', '--label-map-dir', out, '--out-dir', drawn)
     assert done.returncode == 0, done.stderr
-    assert b'results: ' in done.stdout
+    assert b'label maps: ' in done.stdout
     assert b'\\udcff_maps' in done.stdout
     assert [path.name for path in out.iterdir()] == [f'{NO_TEXT}.png']
-    assert [path.name for path in (tmp_path / 'drawn').iterdir()] == [f'{NO_TEXT}.png']
+    assert [path.name for path in drawn.iterdir()] == [f'{NO_TEXT}.png']
 
 
 def test_a_list_of_images_has_a_line_for_each(tmp_path):

@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mmeffvit.deploy.formats.onnx.write import export_backbone
+from mmeffvit.deploy.formats.base import Export
+from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_backbone
 from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.registry import MODELS
 from tests.deploy.models import once_a_session
@@ -28,6 +29,11 @@ def build(config: dict) -> torch.nn.Module:
 
 def graph(config: dict = SWIFTFORMER) -> BackboneGraph:
     return BackboneGraph(build(config)).eval()
+
+
+def export(graph: torch.nn.Module) -> Export:
+    """What a file of a graph for one image contains."""
+    return Export(graph, ExportOptions(SIZE, 1), {}, half=False)
 
 
 def images(batch: int = 1) -> Tensor:

@@ -25,7 +25,16 @@ def lines_of_code(config: str) -> int:
 def page_commands(page: Path) -> list[list[str]]:
     """The commands of `mmeffvit` on a page with their arguments, without the program's name."""
     text = '\n'.join(code_blocks(page, 'bash')).replace('\\\n', ' ')
-    return [shlex.split(command) for command in re.findall(r'^mmeffvit (.*)$', text, re.MULTILINE)]
+    return [
+        shlex.split(command, comments=True)
+        for command in re.findall(r'^mmeffvit (.*)$', text, re.MULTILINE)
+    ]
+
+
+def form_of(line: str) -> str:
+    """A line of output without its numbers, their plurals and the spaces that align it."""
+    line = re.sub(r'\d[\d,.]*(e-?\d+)?', '0', line)
+    return re.sub(r'\b(0 [a-z]+?)s\b', r'\1', ' '.join(line.split()))
 
 
 class Workplace:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mmeffvit.deploy.formats.ncnn.open import open_ncnn
 from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.runtime.predictor import paste_mask
@@ -197,7 +197,7 @@ def test_cpp_with_ncnn_finds_the_same(graph, picture, tmp_path):
     printed = run(
         ['./main', 'model.param', 'model.bin', 'pixels', *SHAPE, THRESHOLD, IOU_THRESHOLD], tmp_path
     )
-    found = open_ncnn(tmp_path / 'model.param').run(images_of(picture))
+    found = open_model(tmp_path / 'model.param').run(images_of(picture))
     boxes, scores = (found[name][0] for name in ('boxes', 'scores'))
     assert_same(printed, post_process(boxes, scores, THRESHOLD, IOU_THRESHOLD))
 

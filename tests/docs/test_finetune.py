@@ -14,15 +14,17 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder.base import Base, Start
 from mmeffvit.train.folder.recipe import Overrides, make_recipe
 from mmeffvit.train.folder.write_config import write_config
-from tests.conftest import published
+from tests.conftest import ROOT, published
 from tests.data import layouts
-from tests.docs.pages import TUTORIALS, Workplace, code_blocks, page_commands
+from tests.docs.pages import TUTORIALS, Workplace, code_blocks, form_of, page_commands
 
+FIRST_PAGE = ROOT / 'README.md'
 DETECTOR = TUTORIALS / 'finetune_detector.md'
 SEGMENTOR = TUTORIALS / 'finetune_segmentor.md'
 RECIPES = TUTORIALS.parent / 'recipes.md'
 CELLS, ROADS = ['Platelets', 'RBC', 'WBC'], 11
 SLICE = {'train': 8, 'val': 4, 'test': 4}
+WITHOUT_AREA = ('BloodImage_00338', 'BloodImage_00343')  # each has a box of one point
 FROM_SCRATCH = 'model.backbone.init_cfg=None'  # tests have no network
 SHORT = ('--epochs', '1', '--image-size', '64', '--weights', 'none', '--nproc-per-node', '1')
 LOGGED = 'default_hooks.logger.interval=1'
@@ -40,7 +42,8 @@ def clone_bccd(folder: Path) -> None:
     for kind in ('Annotations', 'JPEGImages', 'ImageSets/Main'):
         (folder / 'BCCD' / kind).mkdir(parents=True)
     for split, count in SLICE.items():
-        names = (source / 'ImageSets' / 'Main' / f'{split}.txt').read_text().split()[:count]
+        listed = (source / 'ImageSets' / 'Main' / f'{split}.txt').read_text().split()
+        names = sorted(listed, key=lambda name: name not in WITHOUT_AREA)[:count]
         (folder / 'BCCD' / 'ImageSets' / 'Main' / f'{split}.txt').write_text('\n'.join(names))
         for file in (f'{kind}/{n}' for n in names for kind in ('Annotations', 'JPEGImages')):
             (found,) = source.glob(f'{file}.*')
@@ -78,7 +81,11 @@ def run_page(page: Path, workplace: Workplace) -> None:
 def test_the_page_on_detectors_runs_on_a_slice_of_bccd(workplace, capsys):
     clone_bccd(workplace.folder / 'BCCD_Dataset')
     run_page(DETECTOR, workplace)
-    assert 'not made' not in capsys.readouterr().out
+    shutil.copytree(workplace.folder / 'BCCD_Dataset/BCCD/JPEGImages', workplace.folder / 'photos')
+    for command in page_commands(FIRST_PAGE):
+        if command[1:] and command[1].startswith('work_dirs'):
+            workplace.run(command)
+    assert_printed(capsys.readouterr(), FIRST_PAGE, DETECTOR)
     work_dirs = workplace.folder / 'work_dirs'
     (checkpoint,) = work_dirs.glob('BCCD_Dataset_*/run/best_coco_bbox_mAP_epoch_1.pth')
     assert list(read_content(checkpoint)['meta']['dataset_meta']['classes']) == CELLS
@@ -91,6 +98,16 @@ def test_the_page_on_detectors_runs_on_a_slice_of_bccd(workplace, capsys):
     assert (work_dirs / 'cells' / 'curves.png').is_file()
     workplace.run([*tensorboard, '--no-check'], (FROM_SCRATCH, LOGGED, 'work_dir=watched'))
     assert_curves_of_tensorboard(workplace.folder / 'watched')
+
+
+def assert_printed(found, *pages: Path) -> None:
+    """Every line of output on the pages was printed by their commands, with other numbers."""
+    printed = set(map(form_of, (found.out + found.err).splitlines()))
+    assert 'not made' not in found.out
+    for page in pages:
+        shown = [line for block in code_blocks(page, 'text') for line in block.splitlines()]
+        assert len(shown) > 10
+        assert [line for line in shown if line != '...' and form_of(line) not in printed] == []
 
 
 def assert_curves_of_tensorboard(work_dir: Path) -> None:

@@ -10,13 +10,13 @@ import torch
 
 from mmeffvit.deploy.compare import expect_graph
 from mmeffvit.deploy.export import Source
+from mmeffvit.deploy.formats.onnx.open import INSTALL, has_cuda
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.profile.run import ProfileOptions, profile_source
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder.fit_batch import largest_batch
-from mmeffvit.utils.onnx import INSTALL, has_cuda
 from tests.conftest import ROOT, run_command
 from tests.deploy import models
 from tests.train.engine.test_resume import TINY

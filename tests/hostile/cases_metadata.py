@@ -17,7 +17,9 @@ LONG = '9' * 6000  # beyond what Python converts
 DOORS = {
     **MODEL_DOORS,
     'predict': Door(
-        lambda _: command('predict', 'model.onnx', 'images', '--out', 'maps', '--out-dir', 'pics'),
+        lambda _: command(
+            'predict', 'model.onnx', 'images', '--label-map-dir', 'maps', '--out-dir', 'pics'
+        ),
         makes=('maps/a.png', 'pics/a.jpg'),
     ),
 }

@@ -131,7 +131,7 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
         (*PREDICT, 'video.avi', '--out-dir', 'OUT/p', '--out', 'OUT/p.json'),
         ('p.json', 'p.images.json', 'p/a.jpg', 'p/b.jpg', 'p/video.mp4')),
     'predict label maps': (
-        (*SEGMENT, 'images/a.jpg', '--out', 'OUT/maps', '--out-dir', 'OUT/p'),
+        (*SEGMENT, 'images/a.jpg', '--label-map-dir', 'OUT/maps', '--out-dir', 'OUT/p'),
         ('maps/a.png', 'p/a.jpg')),
     'test': (
         (*TEST, 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s'),
@@ -254,16 +254,18 @@ OVER: dict[str, tuple[Any, ...]] = {
     'picture over its image': (
         'would overwrite images/a.jpg', *PREDICT[:3], 'images/a.jpg', '--out-dir', 'images'),
     'label maps over the images': (
-        'would overwrite images/', *SEGMENT, 'images', '--no-save-vis', '--out', 'images'),
+        'would overwrite images/', *SEGMENT, 'images', '--no-save-vis', '--label-map-dir',
+        'images'),
     'pictures and label maps in one folder': (
-        'would overwrite', *SEGMENT, 'shapes/val2017', '--out-dir', 'both', '--out', 'both'),
+        'would overwrite', *SEGMENT, 'shapes/val2017', '--out-dir', 'both',
+        '--label-map-dir', 'both'),
     'convert over its source': ("'backbone.pth' exists", CONVERT, 'backbone.pth',
                                 'backbone.pth'),
-    'results over the annotations': (
-        "--out is 'images'", *PREDICT, '--no-save-vis', '--out', 'images'),
+ 'results over the annotations': (
+        "'images' is a folder", *PREDICT, '--no-save-vis', '--out', 'images'),
     'generated data over others': ("'images/a.jpg' is a file", 'train', 'detector.py',
                                    '--work-dir', 'images/a.jpg'),
-    'a folder named as results': ("--out is 'shapes'", *PREDICT, '--no-save-vis', '--out',
+    'a folder named as results': ("'shapes' is a folder", *PREDICT, '--no-save-vis', '--out',
                                   'shapes'),
 }  # fmt: skip
 

@@ -90,7 +90,7 @@ def test_every_detector_writes_coco_results_and_pictures(head, untrained, shapes
 
 @pytest.mark.parametrize('head', SEGMENTORS)
 def test_every_segmentor_writes_label_maps_and_pictures(head, untrained, photos, tmp_path, capsys):
-    options = dict(out=tmp_path / 'maps', drawings=tmp_path / 'pictures', batch_size=2)
+    options = dict(label_maps=tmp_path / 'maps', drawings=tmp_path / 'pictures', batch_size=2)
     assert run(untrained(head), photos, **options) == 0
     for image in sorted(photos.glob('*.jpg')):
         with (
@@ -162,9 +162,10 @@ def test_without_valid_annotations_category_ids_are_consecutive(
 def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_path):
     clip = tmp_path / 'clip.mp4'
     write_video(clip, 'mp4v')
-    out = tmp_path / ('found.json' if head in DETECTORS else 'maps')
-    pictures = tmp_path / 'pictures'
-    assert run(untrained(head), clip, out=out, drawings=pictures, batch_size=3) == 0
+    name, out = ('out', 'found.json') if head in DETECTORS else ('label_maps', 'maps')
+    pictures, out = tmp_path / 'pictures', tmp_path / out
+    options = {name: out, 'drawings': pictures, 'batch_size': 3}
+    assert run(untrained(head), clip, **options) == 0
     drawn = cv2.VideoCapture(str(pictures / 'clip.mp4'))
     assert drawn.get(cv2.CAP_PROP_FRAME_COUNT) == 8
     assert drawn.get(cv2.CAP_PROP_FPS) == 10
@@ -181,8 +182,8 @@ def test_invalid_arguments_are_reported_before_the_first_image(untrained, shapes
     detector, segmentor = untrained('RetinaNet'), untrained('PSPNet')
     image = shapes / 'val2017/000000.png'
     for match, files, options in (
-        ('give a .json file', detector, dict(out=tmp_path / 'maps')),
-        ('give a folder', segmentor, dict(out=tmp_path / 'maps.json')),
+        ('give --out FILE.json', detector, dict(label_maps=tmp_path / 'maps')),
+        ('give --label-map-dir', segmentor, dict(out=tmp_path / 'maps.json')),
         ('would write nothing', detector, {}),
     ):
         with pytest.raises(UserError, match=match):
@@ -199,7 +200,7 @@ def test_every_input_has_a_picture_and_a_label_map_of_its_own(untrained, shapes,
     for name in NAMES:
         (photos / name).parent.mkdir(parents=True, exist_ok=True)
         Image.open(shapes / 'val2017/000000.png').save(photos / name)
-    options = dict(drawings=tmp_path / 'pictures', out=tmp_path / 'maps')
+    options = dict(drawings=tmp_path / 'pictures', label_maps=tmp_path / 'maps')
     arguments = [photos / 'a', photos / 'b', *(photos / name for name in NAMES[2:])]
     assert run(untrained('PSPNet'), *arguments, **options) == 0
     for folder in ('pictures', 'maps'):

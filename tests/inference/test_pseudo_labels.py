@@ -9,7 +9,7 @@ from mmeffvit.data.predictions import Wanted
 from mmeffvit.errors import UserError
 from mmeffvit.inference import pseudo_labels
 from mmeffvit.inference.predictor import Predictor
-from mmeffvit.inference.pseudo_labels import predict_dataset
+from mmeffvit.inference.pseudo_labels import Teacher
 from mmeffvit.train.folder.distill import describe_teacher
 from tests.inference.untrained import save_untrained
 from tests.learning.cases import BY_HEAD
@@ -25,7 +25,7 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     folder = data / ('val2017' if predictor.is_detector else 'images/training')
     described = describe_teacher(str(model.config), str(model.checkpoint))
     arguments = (described, folder, tmp_path / 'cache', Wanted(min_score=0.0))
-    first = predict_dataset(predictor, *arguments, keep_masks=False)
+    first = Teacher('model', predictor).predict(*arguments, keep_masks=False)
     assert 'predictions of the teacher for ' in log.text
     assert ' MiB in ' in log.text
     pictures = first.splits['train']
@@ -38,7 +38,7 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     calls = []
     monkeypatch.setattr(predictor, 'predict', lambda batch, own=predictor.predict: calls.append(
         len(batch)) or own(batch))  # fmt: skip
-    again = predict_dataset(predictor, *arguments, keep_masks=False)
+    again = Teacher('model', predictor).predict(*arguments, keep_masks=False)
     assert calls == [1]
     assert [p.objects for p in again.splits['train']] == [p.objects for p in pictures]
     shard = tmp_path / 'cache' / f'{0:06d}.json'
@@ -49,7 +49,7 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
                 [{**row, key: '../000001.png'}]):  # fmt: skip
         shard.write_text(json.dumps(odd))
         with pytest.raises(UserError, match=r'000000\.json'):
-            predict_dataset(predictor, *arguments, keep_masks=False)
+            Teacher('model', predictor).predict(*arguments, keep_masks=False)
     shard.unlink()
     with pytest.raises(UserError, match='teacher'):
-        predict_dataset(predictor, dict(teacher='other'), *arguments[1:], keep_masks=False)
+        Teacher('model', predictor).predict(dict(teacher='other'), *arguments[1:], keep_masks=False)

@@ -12,8 +12,13 @@ import numpy as np
 
 from mmeffvit.cli.arguments import add_out_dir, new_parser, run_tool
 from mmeffvit.data import faults
-from mmeffvit.data.faults import Report
-from mmeffvit.data.formats.coco_file import as_pycocotools, check_objects, read_coco
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.formats.coco_file import (
+    CocoFile,
+    as_pycocotools,
+    check_objects,
+    read_lists,
+)
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
@@ -128,8 +133,8 @@ def check_images(folder: Path, names: Sequence[str]) -> None:
 
 def read_annotations(path: Path) -> Any:
     """Index a valid annotation file by image: pycocotools' ``COCO``."""
-    report = Report('COCO', str(path))
-    file = read_coco(path, report.add)
+    report = Findings(name='COCO', source=str(path))
+    file = CocoFile(read_lists(path), report.add)
     check_objects(file, report, needs_masks=True)
     report.stop_run((faults.MASK_SHORT,))
     return as_pycocotools(file.content)

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from mmeffvit.data import faults
@@ -11,7 +11,6 @@ from mmeffvit.data.files import read_text, require_text
 from mmeffvit.data.records import DataSet, split_in, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import number
@@ -44,20 +43,15 @@ Row = dict[str, str]
 
 def find(tree: Tree) -> Match | None:
     """The CSV files with a box in a line."""
-    paths = [path for path in tree.sample('.csv') if headings(first_lines(tree, path))]
-    why = f'{counted(len(paths), "CSV file")} with a box in a line'
-    return Match((tree, paths), why) if paths else None
+    heads = {p: tree.head(p)[:4096].decode('utf-8-sig', 'replace') for p in tree.sample('.csv')}
+    paths = [path for path, head in heads.items() if columns_of(head)]
+    return tree.match(paths, 'CSV file', 'with a box in a line')
 
 
-def first_lines(tree: Tree, path: Path) -> list[str]:
-    return tree.head(path)[:4096].decode('utf-8-sig', errors='replace').splitlines()
-
-
-def headings(lines: Sequence[str]) -> list[str] | None:
+def columns_of(text: str) -> list[str] | None:
     """What every column has; None if these are not boxes."""
-    if not lines:
-        return None
-    names = [re.sub(r'[\s_"#.-]', '', name).lower() for name in lines[0].split(',')]
+    first = text.partition('\n')[0]
+    names = [re.sub(r'[\s_"#.-]', '', name).lower() for name in first.split(',')]
     found: dict[str, str] = {}
     for kind, spellings in COLUMNS.items():
         name = next((each for each in spellings if each in names and each not in found), None)
@@ -67,42 +61,40 @@ def headings(lines: Sequence[str]) -> list[str] | None:
     corners = {*CORNERS} <= {*kinds} or {*SIDES} <= {*kinds} or 'box' in kinds
     if 'name' in kinds and corners:
         return kinds
-    return kinds_without_heading(lines[0])
+    return columns_without_heading(first)
 
 
-def kinds_without_heading(line: str) -> list[str] | None:
-    return next((k for p, k in WITHOUT_HEADING.items() if p.match(line.strip())), None)
+def columns_without_heading(first: str) -> list[str] | None:
+    return next((k for p, k in WITHOUT_HEADING.items() if p.match(first.strip())), None)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     names = read_names(tree, findings)
     builder = Builder(tree, findings)
     for path in paths:
         text = require_text(path, findings)
-        kinds = headings(text.splitlines()[:1])
-        if kinds is None:
-            continue
         try:
-            rows = list(rows_of(text, kinds))
+            rows = list(rows_of(text))
         except csv.Error as error:
             raise UserError(f'{path} cannot be read as CSV: {error}') from error
         is_relative = any('.' in row.get('left', '') for _, row in rows) and all(
             is_fraction(row) for _, row in rows
         )
         for line, row in rows:
-            read_row(path, line, row, names, tree, builder, is_relative)
+            read_row(path, line, row, names, builder, is_relative)
     return builder.build(NAME, paths)
 
 
-def rows_of(text: str, kinds: Sequence[str]) -> Iterator[tuple[int, Row]]:
+def rows_of(text: str) -> Iterator[tuple[int, Row]]:
     """Line and values of every row, by kind of column."""
+    kinds = columns_of(text) or ()
+    heading = 0 if columns_without_heading(text.partition('\n')[0]) else 1
     reader = csv.reader(io.StringIO(text))
     for values in reader:
-        row = {kind: v.strip() for kind, v in zip(kinds, values, strict=False) if kind}
-        if values and (reader.line_num > 1 or kinds_without_heading(text.partition('\n')[0])):
-            yield reader.line_num, row
+        if values and reader.line_num > heading:
+            row = zip(kinds, values, strict=False)
+            yield reader.line_num, {kind: value.strip() for kind, value in row if kind}
 
 
 def is_fraction(row: Row) -> bool:
@@ -130,13 +122,12 @@ def read_row(
     line: int,
     row: Row,
     names: dict[str, str],
-    tree: Tree,
     builder: Builder,
     is_relative: bool,
 ) -> None:
     """Add an image, and the box of a row unless its values are empty."""
     where = f'{path}, line {line}'
-    split = split_in(row.get('split') or '') or split_of_file(path, tree.root)
+    split = split_in(row.get('split') or '') or split_of_file(path, builder.root)
     picture = builder.picture(row.get('name') or '', path, where, split=split)
     keys = CORNERS if 'right' in row else SIDES
     if picture is None or not any(row.get(key) for key in (*keys, 'box')):

@@ -24,14 +24,12 @@ class Builder:
     Args:
         tree: The files.
         findings: Receives what is wrong or not read.
-        classes: The names of the classes where a table has them, else the objects' names.
     """
 
-    def __init__(self, tree: Tree, findings: faults.Findings, classes: Sequence[str] = ()) -> None:
+    def __init__(self, tree: Tree, findings: faults.Findings) -> None:
         self.root, self.findings = tree.root, findings
         self.finder = ImageFinder(tree.root, findings)
-        self.is_closed = bool(classes)
-        self.numbers = {name: i for i, name in enumerate(classes)}
+        self.numbers: dict[str, int] = {}  # of the classes, in the order they appear
         self.splits: dict[str, dict[Path, Picture]] = {}
 
     def json_files(self, paths: Iterable[Path], key: str) -> Iterator[tuple[Path, dict]]:
@@ -74,7 +72,7 @@ class Builder:
         split = own or split_of(found[0].parent, self.root)
         pictures = self.splits.setdefault(split, {})
         if found[0] not in pictures:
-            pictures[found[0]] = Picture(found[0], recorded=size if size and all(size) else None)
+            pictures[found[0]] = Picture(found[0], recorded=size)
         return pictures[found[0]]
 
     def add(
@@ -102,9 +100,6 @@ class Builder:
         name = str(name).strip() if isinstance(name, str | int) else ''
         if not name:
             self.broken(picture, where, 'an object without a class')
-            return None
-        if self.is_closed and name not in self.numbers:
-            self.broken(picture, where, repr(name), faults.CATEGORY_UNKNOWN)
             return None
         if points is not None and mask is None:
             mask = [flat(points)]
@@ -135,23 +130,17 @@ class Builder:
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 self.broken(picture, place, error)
 
-    def broken(
-        self,
-        picture: Picture,
-        where: str,
-        why: object,
-        fault: faults.Fault = faults.RECORD_BROKEN,
-    ) -> None:
+    def broken(self, picture: Picture, where: str, why: object) -> None:
         """Report an object that cannot be read."""
         picture.num_broken += 1
-        self.findings.add(fault, f'{where}: {why}')
+        self.findings.add(faults.RECORD_BROKEN, f'{where}: {why}')
 
     def unread(self, where: str, kind: object) -> None:
         """Report what is no box and no outline, and not read."""
         self.findings.add(faults.SHAPE_UNREAD, f'{where}: {kind}')
 
     def build(self, format: str, files: Iterable[Path] = ()) -> DataSet:
-        """The dataset; classes without a table are sorted.
+        """The dataset; its classes are sorted.
 
         Raises:
             UserError: If there is nothing to train on.
@@ -162,7 +151,7 @@ class Builder:
                 f'{self.root}: no object in {listed(files, 3)} to train on',
                 *indent(self.findings.describe(), '  ').splitlines(),
             )
-        classes = [*self.numbers] if self.is_closed else sorted(self.numbers)
+        classes = sorted(self.numbers)
         labels = {self.numbers[name]: label for label, name in enumerate(classes)}
         data = DataSet(format, self.root, classes, splits, self.findings)
         for item in data.objects():

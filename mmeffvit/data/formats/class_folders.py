@@ -17,7 +17,6 @@ NAME = 'a folder per class'
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
-Place = tuple[Tree, dict[str, Path]]  # the folder of each split
 
 
 def find(tree: Tree) -> Match | None:
@@ -89,9 +88,8 @@ def has_classes(folder: Path, filled: set[Path]) -> bool:
     return not is_other and sum(each in filled for each in classes) > 1
 
 
-def read(place: Place, findings: Findings) -> DataSet:
+def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
     """Read the folders of :func:`find`; each image has one object that covers it."""
-    tree, splits = place
     classes = [folder.name for folder in folders_in(splits['train'])]
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():

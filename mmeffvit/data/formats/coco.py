@@ -1,7 +1,7 @@
 """COCO's format: one JSON file for every split, also as Roboflow exports it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,13 @@ def is_coco(content: bytes) -> bool:
     return not is_panoptic and all(f'"{name}"'.encode() in content for name in LISTS)
 
 
-def read(place: tuple[Tree, dict[str, Path]], findings: Findings) -> DataSet:
+def read(tree: Tree, paths: dict[str, Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     finder = ImageFinder(tree.root, findings)
     files = {split: read_split(path, finder, findings) for split, path in paths.items()}
-    classes = names_in(files['train'], files)
+    counts = Counter(f.categories[a['category_id']]['name'] for f in files.values()
+                     for a in f.annotations if a['category_id'] in f.categories)  # fmt: skip
+    classes = names_in(files['train'], counts)
     labels = {name: number for number, name in enumerate(classes)}
     splits = {}
     for split, file in files.items():
@@ -83,16 +84,10 @@ def read(place: tuple[Tree, dict[str, Path]], findings: Findings) -> DataSet:
         raise UserError(
             f'{findings.named(faults.IMAGE_MISSING)}: no image was found below {tree.root}, such '
             f'as {findings.places[faults.IMAGE_MISSING][0]}. The annotations are: '
-            f'{count_names(files)}. Fix: {faults.PREFIX}'
+            f'{listed(f"{name} {number:,}" for name, number in counts.most_common())}. '
+            f'Fix: {faults.PREFIX}'
         )
     return DataSet(NAME, tree.root, classes, splits, findings)
-
-
-def count_names(files: dict[str, CocoFile]) -> str:
-    """The number of annotations of every category, for messages."""
-    found = Counter(f.categories[a['category_id']]['name'] for f in files.values()
-                    for a in f.annotations if a['category_id'] in f.categories)  # fmt: skip
-    return listed(f'{name} {number:,}' for name, number in found.most_common())
 
 
 def read_split(
@@ -188,18 +183,15 @@ def folders_of(path: Path, finder: ImageFinder) -> list[Path]:
     return [*(p / split_folder for p in parents[1:]), *parents]
 
 
-def names_in(file: CocoFile, files: dict[str, CocoFile]) -> list[str]:
-    """The names of the categories, in the order of the file.
+def names_in(file: CocoFile, counts: Mapping[str, int]) -> list[str]:
+    """The names of the categories, in the order of the file; ``counts`` are of their objects.
 
     Roboflow's first category is the name of the project, the supercategory of all others without
     objects; it is ignored.
     """
-    used = Counter(f.categories[a['category_id']]['name']
-                   for f in files.values() for a in f.annotations
-                   if a['category_id'] in f.categories)  # fmt: skip
     above = {c.get('supercategory') for c in file.categories.values()}
     names = [c['name'] for c in file.categories.values()]
-    return [name for name in names if used[name] or name not in above]
+    return [name for name in names if counts[name] or name not in above]
 
 
 def pictures_of(

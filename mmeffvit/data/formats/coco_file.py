@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.data import faults
-from mmeffvit.data.faults import Add, Fault, Report
+from mmeffvit.data.faults import Add, Fault, Findings
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.optional import require
@@ -56,39 +56,10 @@ class CocoFile:
         self.categories = by_unique_id(complete['categories'], faults.CATEGORY_DUPLICATE, add)
         self.annotations = complete['annotations']
         # including incomplete records: their annotations are not at fault
-        self.image_ids = ids_in(content['images'])
-        self.category_ids = ids_in(content['categories'])
+        rows = [row for row in content['images'] if isinstance(row, dict)]
+        self.image_ids = {row['id'] for row in rows if is_id(row.get('id'))}
         # annotations with duplicate ids are all checked
         by_unique_id(self.annotations, faults.ANNOTATION_DUPLICATE, add)
-
-
-def read_coco(
-    path: str | Path,
-    add: Add,
-    lists: Sequence[str] = LISTS,
-    complete: Callable[[Record, int], None] = lambda annotation, number: None,
-    *,
-    annotations: bool = True,
-) -> CocoFile:
-    """Read an annotation file.
-
-    Args:
-        path: The file.
-        add: Receives its faults.
-        lists: Required lists; the others are not read if they are missing.
-        complete: Fills in what an annotation may lack, in place; called with its number, too.
-        annotations: Whether annotations are read at all.
-
-    Raises:
-        UserError: If it cannot be read, or lacks a list.
-    """
-    content = read_lists(path, lists)
-    if not annotations:
-        content = {**content, 'annotations': []}
-    for number, annotation in enumerate(content['annotations'], 1):
-        if isinstance(annotation, dict):
-            complete(annotation, number)
-    return CocoFile(content, add)
 
 
 def read_lists(path: str | Path, lists: Sequence[str] = LISTS) -> dict[str, Any]:
@@ -114,10 +85,6 @@ def as_pycocotools(content: dict[str, Any]) -> Any:
     with quiet():
         coco.createIndex()
     return coco
-
-
-def ids_in(records: list) -> set[int | str]:
-    return {r['id'] for r in records if isinstance(r, dict) and is_id(r.get('id'))}
 
 
 def is_id(value: Any) -> bool:
@@ -178,7 +145,7 @@ def by_unique_id(records: list[Record], fault: Fault, add: Add) -> dict[Any, Rec
     return by_id
 
 
-def check_objects(file: CocoFile, report: Report, *, needs_masks: bool) -> None:
+def check_objects(file: CocoFile, report: Findings, *, needs_masks: bool) -> None:
     """Check that every box and mask can be drawn, without drawing it."""
     for annotation in file.annotations:
         image = file.images.get(annotation['image_id'])

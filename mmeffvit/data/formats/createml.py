@@ -7,7 +7,6 @@ from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.files import read_json
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import number
@@ -18,33 +17,31 @@ NAME = 'CreateML'
 def find(tree: Tree) -> Match | None:
     """The JSON files with labels and coordinates."""
     paths = [path for path in tree.sample('.json') if is_createml(tree.content(path))]
-    why = f"{counted(len(paths), 'JSON file')} of CreateML's labels and coordinates"
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'JSON file', "of CreateML's labels and coordinates")
 
 
 def is_createml(content: bytes) -> bool:
     return content.lstrip()[:1] == b'[' and b'"coordinates"' in content and b'"label"' in content
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
         content = read_json(path)
         for count, entry in enumerate(content if isinstance(content, list) else (), 1):
-            read_image(path, f'{path}, image {count}', entry, tree, builder)
+            read_image(path, f'{path}, image {count}', entry, builder)
     return builder.build(NAME, paths)
 
 
-def read_image(path: Path, where: str, entry: Any, tree: Tree, builder: Builder) -> None:
+def read_image(path: Path, where: str, entry: Any, builder: Builder) -> None:
     """Add an image with its boxes."""
     entry = entry if isinstance(entry, dict) else {}
     name = entry.get('image') or entry.get('imagefilename') or entry.get('filename')
     if not isinstance(name, str):
         builder.findings.add(faults.RECORD_BROKEN, f'{where}: no image')
         return
-    picture = builder.picture(name, path, where, split=split_of_file(path, tree.root))
+    picture = builder.picture(name, path, where, split=split_of_file(path, builder.root))
 
     def read_box(row: Any, place: str) -> None:
         sides = ('x', 'y', 'width', 'height')

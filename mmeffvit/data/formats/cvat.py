@@ -9,11 +9,12 @@ import numpy as np
 from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in, split_of_file
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_file
 
 from .builder import Builder
-from .shapes import box_of_mask, ellipse, number, placed, points_of, rectangle, rotated
-from .xml import read_xml
+from .shapes import ellipse, number, placed, points_of, rectangle, rotated, size_of
+from .xml import parse_xml
 
 NAME = 'CVAT'
 FRAME = '{:06d}'  # the names of a video's frames, as CVAT exports them
@@ -23,20 +24,21 @@ NOT_SHAPES = ('tag', 'attribute')
 def find(tree: Tree) -> Match | None:
     """The XML files with the annotations of many images."""
     paths = [path for path in tree.sample('.xml') if is_cvat(tree.head(path))]
-    why = f"{counted(len(paths), 'XML file')} with CVAT's annotations of images"
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'XML file', "with CVAT's annotations of images")
 
 
 def is_cvat(head: bytes) -> bool:
     return b'<annotations>' in head[:4096] and (b'<image ' in head or b'<track ' in head)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
-        root, lines = read_xml(path)
+        try:
+            root, lines = parse_xml(read_file(path))
+        except ValueError as error:
+            raise UserError(f'{path} cannot be read as XML: {error}') from error
         for name, size, split, shapes in images_of(root):
             where = f'{path}, line {lines[shapes[0]] if shapes else 1}'
             picture = builder.picture(
@@ -62,15 +64,9 @@ def images_of(root: Element) -> Iterator[tuple[str, Size | None, str | None, lis
             if shape.get('outside') != '1' and (shape.get('frame') or '').isdecimal():
                 shape.set('label', shape.get('label') or track.get('label') or '')
                 frames.setdefault(int(shape.get('frame')), []).append(shape)
-    found = root.find('.//original_size')
-    size = size_of(*(found.findtext(side) for side in ('height', 'width'))) if found else None
+    size = size_of(*(root.findtext(f'.//original_size/{side}') for side in ('height', 'width')))
     for frame, shapes in sorted(frames.items()):
         yield f'frame_{FRAME.format(frame)}', size, None, shapes
-
-
-def size_of(height: str | None, width: str | None) -> Size | None:
-    texts = (height or '').strip(), (width or '').strip()
-    return tuple(map(int, texts)) if all(t.isdecimal() and len(t) < 10 for t in texts) else None
 
 
 def read_shape(
@@ -103,7 +99,6 @@ def read_shape(
         if min(runs) < 0 or sum(runs) != width * height:
             raise ValueError(f'run lengths that do not fill {width} x {height} pixels')
         mask = np.repeat(np.arange(len(runs)) % 2, runs).reshape(height, width) > 0
-        code = placed(mask, left, top, size or (0, 0))
-        return builder.add(picture, name, where, box=box_of_mask(mask, left, top), mask=code)
+        return builder.add(picture, name, where, **placed(mask, left, top, size))
     builder.unread(where, shape.tag)
     return None

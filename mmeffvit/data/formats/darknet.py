@@ -22,7 +22,6 @@ NAMES = (
 LINE = re.compile(rb'\s*\d{1,9}(\.0*)?(\s+-?(\d+\.?\d*|\.\d+)(e-?\d+)?){4,}\s*$')
 LONG = 4000  # characters of a line that are looked at
 LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
-Place = tuple[Tree, Path, dict[str, Path]]  # names of the classes, and the lists of the splits
 
 
 def find(tree: Tree) -> Match | None:
@@ -96,9 +95,8 @@ def suggested(tree: Tree, labels: Sequence[Path]) -> list[str]:
     return [*lines, f'  names: [{names}]']
 
 
-def read(place: Place, findings: faults.Findings) -> DataSet:
-    """Read the files of :func:`find`."""
-    tree, names, lists = place
+def read(tree: Tree, names: Path, lists: dict[str, Path], findings: faults.Findings) -> DataSet:
+    """Read the files of :func:`find`: the names of the classes, and the lists of the splits."""
     classes = read_names(names, findings)
     images: dict[str, list[Path]] = {}
     for split, path in lists.items():

@@ -1,13 +1,13 @@
 """KITTI's format: a text file of 15 columns for every image, in ``label_2`` and ``image_2``."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 from mmeffvit.data import faults
 from mmeffvit.data.files import read_text
-from mmeffvit.data.records import DataSet
+from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
 from .shapes import number
@@ -15,7 +15,7 @@ from .shapes import number
 NAME = 'KITTI'
 LINE = re.compile(rb'[^\W\d]\S{0,99}( -?\d[\d.e+-]{0,30}){14,15}\s*$')
 IGNORED = 'DontCare'
-BOX = slice(4, 8)  # columns of left, top, right and bottom
+BOX = slice(3, 7)  # left, top, right and bottom, after the class
 IMAGES, LABELS = 'image_', 'label_'
 
 
@@ -25,29 +25,28 @@ def find(tree: Tree) -> Match | None:
                if LINE.match(tree.head(path)[:2000].partition(b'\n')[0])}  # fmt: skip
     stems = {path.stem for path in tree.images}
     paths = [p for p in tree.of('.txt') if p.parent in folders and p.stem in stems]
-    why = f'{counted(len(paths), "text file")} of a class and 14 numbers a line'
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'text file', 'of a class and 14 numbers a line')
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`; the box in the image counts, not the one in space."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
         folder = path.parent.with_name(path.parent.name.replace(LABELS, IMAGES))
         picture = builder.picture(path.stem, folder / path.name, str(path))
         text = read_text(path, findings) if picture else None
-        for count, line in enumerate((text or '').splitlines(), 1):
-            where, columns = f'{path}, line {count}', line.split()
-            if columns and columns[0] == IGNORED:
-                builder.unread(where, IGNORED)
-            elif columns:
-                try:
-                    if len(columns) not in (15, 16):
-                        raise ValueError(f'{len(columns)} columns, not 15')
-                    left, top, right, bottom = map(number, columns[BOX])
-                    box = (left, top, right - left, bottom - top)
-                    builder.add(picture, columns[0], where, box=box)
-                except ValueError as error:
-                    builder.broken(picture, where, error)
+        read = partial(read_line, picture=picture, builder=builder)
+        builder.each(picture, (text or '').splitlines(), f'{path}, line', read)
     return builder.build(NAME, paths)
+
+
+def read_line(line: str, where: str, picture: Picture, builder: Builder) -> None:
+    """Add the object of a line, unless it is empty."""
+    name, *values = line.split() or ['']
+    if name == IGNORED:
+        builder.unread(where, IGNORED)
+    elif name:
+        if len(values) not in (14, 15):
+            raise ValueError(f'{len(values) + 1} columns, not 15')
+        left, top, right, bottom = map(number, values[BOX])
+        builder.add(picture, name, where, box=(left, top, right - left, bottom - top))

@@ -177,16 +177,27 @@ def values_in(path: Path) -> Counter:
     """The pixels of a map by value or by color; none if it cannot be read."""
     try:
         labels = read_values(path)
-        if labels.ndim == 3 and not (labels[..., :3] == labels[..., :1]).all():
-            red, green, blue = np.moveaxis(read_colors(path).astype(np.int64), -1, 0)
-            found, counts = np.unique((red << 16) + (green << 8) + blue, return_counts=True)
-            keys = [(v >> 16, v >> 8 & 255, v & 255) for v in found.tolist()]
-            return Counter(dict(zip(keys, counts.tolist(), strict=True)))
+        if labels.ndim == 3 and (labels[..., :3] == labels[..., :1]).all():
+            labels = labels[..., 0]  # gray, saved with three channels
+        by_color = labels.ndim == 3
+        found, counts = np.unique(packed_colors(path) if by_color else labels, return_counts=True)
     except Unreadable:
         return Counter()
-    labels = labels if labels.ndim == 2 else labels[..., 0]  # gray, saved with three channels
-    found, counts = np.unique(labels, return_counts=True)
-    return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+    keys = map(unpacked, found.tolist()) if by_color else found.tolist()
+    return Counter(dict(zip(keys, counts.tolist(), strict=True)))
+
+
+def packed_colors(path: Path) -> NDArray:
+    """The colors of a map, red, green and blue as bytes of one integer: (H, W).
+
+    Raises:
+        Unreadable: If it cannot be decoded.
+    """
+    return read_colors(path).astype(np.int64) @ (1 << 16, 1 << 8, 1)
+
+
+def unpacked(color: int) -> tuple[int, int, int]:
+    return color >> 16, color >> 8 & 255, color & 255
 
 
 def read_values(path: Path) -> NDArray:
@@ -236,8 +247,7 @@ def read_label_map(
     """
     by_color = any(isinstance(key, tuple) for key in colors)
     if by_color:
-        red, green, blue = np.moveaxis(read_colors(path).astype(np.int64), -1, 0)
-        values = (red << 16) + (green << 8) + blue
+        values = packed_colors(path)
         table = {(r << 16) + (g << 8) + b: label for (r, g, b), label in colors.items()}
     else:
         values, table = read_values(path).astype(np.int64), dict(colors)
@@ -249,10 +259,9 @@ def read_label_map(
             raise Unreadable(f'{path} has {values.shape[-1]} channels, and the table has values')
         table.setdefault(IGNORED, IGNORED)
     found, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    is_other = np.array([int(value) not in table for value in found], bool)
-    others = [int(value) for value in found[is_other]]
-    if by_color:
-        others = [(v >> 16, v >> 8 & 255, v & 255) for v in others]
-    labels = np.array([table.get(int(value), IGNORED) for value in found], np.uint8)
+    is_other = np.array([value not in table for value in found.tolist()], bool)
+    others = found[is_other].tolist()
+    others = list(map(unpacked, others)) if by_color else others
+    labels = np.array([table.get(value, IGNORED) for value in found.tolist()], np.uint8)
     share = float(counts[is_other].sum() / max(1, values.size))
     return labels[places].reshape(values.shape), others, share

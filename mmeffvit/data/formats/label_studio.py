@@ -1,7 +1,5 @@
 """Label Studio's own exports: JSON, JSON-MIN and CSV, with results in percent of an image."""
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -12,15 +10,13 @@ from urllib.parse import unquote
 import numpy as np
 
 from mmeffvit.data import faults
-from mmeffvit.data.files import require_text
+from mmeffvit.data.files import read_rows
 from mmeffvit.data.records import DataSet, Object, Picture, Size, split_of_file
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.errors import UserError
 from mmeffvit.utils.files import parse_json, read_json
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
-from .shapes import box_of_mask, ellipse, number, placed, points_of, rectangle, rotated
+from .shapes import ellipse, number, placed, points_of, rectangle, rotated
 
 NAME = 'Label Studio'
 LABELS = ('rectanglelabels', 'polygonlabels', 'ellipselabels', 'brushlabels', 'labels')
@@ -31,17 +27,15 @@ IMAGE = re.compile(r'(?i)\.(jpe?g|jfif|png|bmp|webp|tiff?|avif|ppm|pgm)$')
 def find(tree: Tree) -> Match | None:
     """The files with results in percent."""
     paths = [p for p in tree.sample('.json', '.csv', '.tsv') if is_export(tree.content(p))]
-    why = f"{counted(len(paths), 'file')} of Label Studio's results"
-    return Match((tree, paths), why) if paths else None
+    return tree.match(paths, 'file', "of Label Studio's results")
 
 
 def is_export(content: bytes) -> bool:
     return b'original_width' in content and any(name.encode() in content for name in LABELS)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path in paths:
         tasks = list(tasks_in(path, findings))
@@ -60,12 +54,7 @@ def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[
     if path.suffix.lower() == '.json':
         rows = read_json(path)
     else:
-        delimiter = '\t' if path.suffix.lower() == '.tsv' else ','
-        text = require_text(path, findings)
-        try:
-            rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
-        except csv.Error as error:
-            raise UserError(f'{path}: {error}') from error
+        rows = read_rows(path, findings, '\t' if path.suffix.lower() == '.tsv' else ',')
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict):
             yield address_in(row), results_in(row, path)
@@ -73,9 +62,8 @@ def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[
 
 def address_in(row: dict) -> str:
     """The address of the image, whatever its field is called."""
-    values = (
-        [*(row.get('data') or row).values()] if isinstance(row.get('data') or row, dict) else []
-    )
+    data = row.get('data') or row
+    values = data.values() if isinstance(data, dict) else ()
     texts = [value for value in values if isinstance(value, str)]
     return next((text for text in texts if IMAGE.search(text)), texts[0] if texts else '')
 
@@ -121,8 +109,7 @@ def read_result(row: Any, where: str, picture: Picture, builder: Builder) -> Obj
         return builder.add(picture, name, where, points=points)
     if 'rle' in value:
         mask = decode_brush(value['rle'], size)
-        code = placed(mask, 0, 0, size)
-        return builder.add(picture, name, where, box=box_of_mask(mask), mask=code)
+        return builder.add(picture, name, where, **placed(mask, 0, 0, size))
     left, top = number(value['x']) * x_scale, number(value['y']) * y_scale
     angle = number(value.get('rotation') or 0)
     if 'radiusX' in value:

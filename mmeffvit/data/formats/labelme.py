@@ -6,10 +6,9 @@ from typing import Any
 from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, Object, Picture, Size
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
-from .shapes import box_of, box_of_mask, ellipse, placed, points_of, unpack_png
+from .shapes import box_of, ellipse, placed, points_of, size_of, unpack_png
 
 NAME = 'labelme'
 
@@ -18,17 +17,15 @@ def find(tree: Tree) -> Match | None:
     """The JSON files with shapes."""
     if not any(is_labelme(tree.content(path)) for path in tree.sample('.json')):
         return None
-    paths = tree.of('.json')
-    return Match((tree, paths), f'{counted(len(paths), "JSON file")} with shapes of an image')
+    return tree.match(tree.of('.json'), 'JSON file', 'with shapes of an image')
 
 
 def is_labelme(content: bytes) -> bool:
     return b'"shapes"' in content and (b'"imagePath"' in content or b'"imageHeight"' in content)
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path, content in builder.json_files(paths, 'shapes'):
         read_file(path, content, builder)
@@ -37,7 +34,7 @@ def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
 
 def read_file(path: Path, content: dict, builder: Builder) -> None:
     """Add an image with its shapes; its name may have the path of a folder on another machine."""
-    size = size_of(content)
+    size = size_of(content.get('imageHeight'), content.get('imageWidth'))
     name = str(content.get('imagePath') or path.stem).replace('\\', '/')
     picture = builder.picture(name, path, str(path), size)
     groups: dict[Any, Object] = {}
@@ -48,11 +45,6 @@ def read_file(path: Path, content: dict, builder: Builder) -> None:
             merge(item, (item.label, str(shape['group_id'])), groups, picture)
 
     builder.each(picture, content['shapes'], f'{path}, shape', read_grouped)
-
-
-def size_of(content: dict) -> Size | None:
-    sides = content.get('imageHeight'), content.get('imageWidth')
-    return sides if all(type(side) is int and side > 0 for side in sides) else None
 
 
 def read_shape(
@@ -71,9 +63,8 @@ def read_shape(
         radius = ((x - a) ** 2 + (y - b) ** 2) ** 0.5
         return builder.add(picture, shape['label'], where, points=ellipse(x, y, radius, radius))
     if kind == 'mask':
-        mask, (left, top) = unpack_png(shape['mask']), points[0]
-        box, code = box_of_mask(mask, left, top), placed(mask, left, top, size or (0, 0))
-        return builder.add(picture, shape['label'], where, box=box, mask=code)
+        mask = placed(unpack_png(shape['mask']), *points[0], size)
+        return builder.add(picture, shape['label'], where, **mask)
     builder.unread(where, kind)
     return None
 

@@ -24,10 +24,17 @@ from mmeffvit.data.records import (
 )
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import Unreadable, read_colors
+from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.text import counted
 
-from .label_maps import LOSSLESS, guess_classes, read_label_map, read_table, read_values
+from .label_maps import (
+    LOSSLESS,
+    guess_classes,
+    packed_colors,
+    read_label_map,
+    read_table,
+    read_values,
+)
 from .voc import LISTS, read_splits
 
 NAME = 'images and label maps'
@@ -121,10 +128,9 @@ def is_black_and_white(path: Path) -> bool:
 def num_colors(path: Path) -> int | None:
     """The number of colors of an image; None if it cannot be read."""
     try:
-        colors = read_colors(path).astype(np.int64)
+        return len(np.unique(packed_colors(path)))
     except Unreadable:
         return None
-    return len(np.unique(colors @ (1 << 16, 1 << 8, 1)))
 
 
 @dataclass(frozen=True)
@@ -241,9 +247,8 @@ def distance(pair: Pair, root: Path) -> int:
     return len(first) + len(second) - 2 * equal
 
 
-def read(place: tuple[Tree, list[Pair]], findings: Findings) -> DataSet:
+def read(tree: Tree, pairs: list[Pair], findings: Findings) -> DataSet:
     """Read the pairs of :func:`find`."""
-    tree, pairs = place
     lists = lists_in(tree, pairs, findings)
     splits: dict[str, list[Picture]] = defaultdict(list)
     for pair in pairs:

@@ -16,7 +16,6 @@ from .shapes import box_of_mask
 NAME = 'one mask per object'
 ONLY = 'object'
 MASKS, IMAGES = ('masks', 'mask', 'instances', 'objects'), ('images', 'image')
-Place = tuple[Tree, dict[Path, list[Path]]]  # the masks of every image
 
 
 def find(tree: Tree) -> Match | None:
@@ -28,17 +27,13 @@ def find(tree: Tree) -> Match | None:
     for path in tree.images:
         by_stem[path.stem].append(path)
     for folder, masks in tree.folders.items():
-        if folder.name.lower() in MASKS:
-            images = (
-                [
-                    path
-                    for name, found in tree.folders.items()
-                    if name.parent == folder.parent and name.name.lower() in IMAGES
-                    for path in found
-                ]
-                if folder.parent != tree.root
-                else []
-            )
+        if folder.name.lower() in MASKS and folder.parent != tree.root:
+            images = [
+                path
+                for other, found in tree.folders.items()
+                if other.parent == folder.parent and other.name.lower() in IMAGES
+                for path in found
+            ]
         elif folder.parent.name.lower() in MASKS:
             images = [p for p in by_stem[folder.name] if p.parent != folder]
         else:
@@ -51,9 +46,8 @@ def find(tree: Tree) -> Match | None:
     return Match((tree, pairs), why)
 
 
-def read(place: Place, findings: Findings) -> DataSet:
+def read(tree: Tree, pairs: dict[Path, list[Path]], findings: Findings) -> DataSet:
     """Read the masks of :func:`find`: what is not black is the object."""
-    tree, pairs = place
     paths = [path for masks in pairs.values() for path in masks]
     found = dict(zip(paths, in_threads(read_mask, paths, 'masks'), strict=True))
     splits: dict[str, list[Picture]] = defaultdict(list)

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from mmeffvit.data.records import Size
 from mmeffvit.utils.optional import require
 
 from .coco_file import MAX_PIXELS, encode_runs
@@ -85,6 +86,15 @@ def rotated(points: Points, center: tuple[float, float], angle: float) -> Points
     ]
 
 
+def size_of(height: Any, width: Any) -> Size | None:
+    """The height and width that a file has for an image; None if they are no positive numbers."""
+    try:
+        size = int(number(height)), int(number(width))
+    except ValueError:
+        return None
+    return size if min(size) > 0 else None
+
+
 def unpack_png(text: Any, *, is_zipped: bool = False) -> NDArray:
     """The mask in a PNG as text in base 64, (H, W) bool."""
     try:
@@ -104,9 +114,9 @@ def unpack_png(text: Any, *, is_zipped: bool = False) -> NDArray:
     return mask.reshape(*mask.shape[:2], -1)[..., -1] > 0  # the alpha channel, if there is one
 
 
-def placed(mask: NDArray, left: float, top: float, size: tuple[int, int]) -> dict[str, Any]:
-    """A mask at its place in an image of ``size``, as run lengths."""
-    height, width = size
+def placed(mask: NDArray, left: float, top: float, size: Size | None) -> dict[str, Any]:
+    """The box and the run lengths of a mask at its place in an image of ``size``."""
+    height, width = size or (0, 0)
     if not 0 < height * width <= MAX_BYTES:
         raise ValueError(f'a mask in an image of {width} x {height} pixels')
     full = np.zeros((height, width), bool)
@@ -114,10 +124,10 @@ def placed(mask: NDArray, left: float, top: float, size: tuple[int, int]) -> dic
     if min(x, y) < 0 or x + mask.shape[1] > width or y + mask.shape[0] > height:
         raise ValueError('a mask that reaches outside of its image')
     full[y : y + mask.shape[0], x : x + mask.shape[1]] = mask
-    return encode_runs(full)
+    return dict(box=box_of_mask(full), mask=encode_runs(full))
 
 
-def with_holes(points: Points, holes: Sequence[Points], size: tuple[int, int]) -> dict[str, Any]:
+def with_holes(points: Points, holes: Sequence[Points], size: Size) -> dict[str, Any]:
     """A polygon without its holes in an image of ``size``, as run lengths."""
     height, width = size
     if not 0 < height * width <= MAX_BYTES:
@@ -128,10 +138,6 @@ def with_holes(points: Points, holes: Sequence[Points], size: tuple[int, int]) -
     return encode_runs(full & ~np.any(rest, 0))
 
 
-def box_of_mask(mask: NDArray, left: float = 0, top: float = 0) -> tuple[float, ...]:
+def box_of_mask(mask: NDArray) -> tuple[float, ...]:
     """Left, top, width and height of the pixels of a mask."""
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not len(rows):
-        return left, top, 0.0, 0.0
-    x, y = float(columns[0]), float(rows[0])
-    return left + x, top + y, float(columns[-1] + 1 - x), float(rows[-1] + 1 - y)
+    return tuple(map(float, cv2.boundingRect(mask.astype(np.uint8))))

@@ -4,45 +4,42 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, Object, Picture, Size, named_split, split_in
+from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.text import counted
 
 from .builder import Builder
-from .shapes import box_of, box_of_mask, flat, number, placed, points_of, unpack_png, with_holes
+from .shapes import box_of, flat, number, placed, points_of, size_of, unpack_png, with_holes
 
 NAME = 'Supervisely'
 
 
 def find(tree: Tree) -> Match | None:
     """The JSON files with objects and their classes."""
-    if not any(is_supervisely(path, tree.content(path)) for path in tree.sample('.json')):
+    if not any(is_supervisely(tree.content(path)) for path in tree.sample('.json')):
         return None
     paths = [path for path in tree.of('.json') if path.parent.name == 'ann'] or tree.of('.json')
-    return Match((tree, paths), f"{counted(len(paths), 'JSON file')} of Supervisely's objects")
+    return tree.match(paths, 'JSON file', "of Supervisely's objects")
 
 
-def is_supervisely(path: Path, content: bytes) -> bool:
+def is_supervisely(content: bytes) -> bool:
     return b'"classTitle"' in content and b'"geometryType"' in content
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
     for path, content in builder.json_files(paths, 'objects'):
-        read_file(path, content, tree, builder)
+        read_file(path, content, builder)
     return builder.build(NAME, paths)
 
 
-def read_file(path: Path, content: dict, tree: Tree, builder: Builder) -> None:
+def read_file(path: Path, content: dict, builder: Builder) -> None:
     """Add an image with its objects."""
     sides = content.get('size') if isinstance(content.get('size'), dict) else {}
-    size = sides.get('height'), sides.get('width')
-    size = size if all(type(side) is int and side > 0 for side in size) else None
+    size = size_of(sides.get('height'), sides.get('width'))
     tags = [tag.get('name') for tag in content.get('tags') or () if isinstance(tag, dict)]
-    tagged = [split for tag in tags if isinstance(tag, str) and (split := split_in(tag))]
-    split = tagged[0] if tagged else named_split(path.parent, tree.root)
+    tagged = (split for tag in tags if isinstance(tag, str) and (split := split_in(tag)))
+    split = next(tagged, None)
     picture = builder.picture(path.stem, path.with_name('x'), str(path), size, split)
     builder.each(
         picture,
@@ -60,8 +57,7 @@ def read_object(
     if kind == 'bitmap':
         left, top = (number(value) for value in row['bitmap']['origin'])
         mask = unpack_png(row['bitmap']['data'], is_zipped=True)
-        code = placed(mask, left, top, size or (0, 0))
-        return builder.add(picture, name, where, box=box_of_mask(mask, left, top), mask=code)
+        return builder.add(picture, name, where, **placed(mask, left, top, size))
     if kind not in ('rectangle', 'polygon'):
         builder.unread(where, kind)
         return None

@@ -1,8 +1,5 @@
 """VGG Image Annotator's format: regions of many images in a JSON or CSV file, of VIA 1, 2 or 3."""
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -10,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.files import require_text
+from mmeffvit.data.files import read_rows
 from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_json
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.files import parse_json, read_json
 
 from .builder import Builder
 from .shapes import ellipse, number, points_of
@@ -32,9 +28,7 @@ def find(tree: Tree) -> Match | None:
     """The files with the regions of images."""
     paths = [path for path in tree.sample('.json') if is_via(tree.content(path))]
     paths += [path for path in tree.sample('.csv') if SHAPES.encode() in tree.head(path)[:4096]]
-    return (
-        Match((tree, paths), f"{counted(len(paths), 'file')} of VIA's regions") if paths else None
-    )
+    return tree.match(paths, 'file', "of VIA's regions")
 
 
 def is_via(content: bytes) -> bool:
@@ -42,13 +36,10 @@ def is_via(content: bytes) -> bool:
     return is_third or b'"shape_attributes"' in content or b'"_via_img_metadata"' in content
 
 
-def read(place: tuple[Tree, list[Path]], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
-    tree, paths = place
     builder = Builder(tree, findings)
-    files = []
-    for path in paths:
-        files.append((path, list(images_of(path, findings))))
+    files = [(path, list(images_of(path, findings))) for path in paths]
     regions = [each for _, images in files for _, found in images for each in found]
     key = class_attribute(regions)
     for path, images in files:
@@ -118,15 +109,12 @@ def shape_of(numbers: list) -> dict[str, Any]:
 
 def images_of_csv(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:
     by_name: dict[str, list[Any]] = {}
-    try:
-        for row in csv.DictReader(io.StringIO(require_text(path, findings))):
-            found = by_name.setdefault(row.get('filename') or row.get('#filename') or '', [])
-            shape = json.loads(row[SHAPES] or '{}')
-            if shape:
-                attributes = json.loads(row.get('region_attributes') or '{}')
-                found.append(dict(shape_attributes=shape, region_attributes=attributes))
-    except (csv.Error, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not a file of VIA's regions: {error}") from error
+    for row in read_rows(path, findings):
+        found = by_name.setdefault(row.get('filename') or row.get('#filename') or '', [])
+        shape = parse_json(row[SHAPES] or '{}', str(path))
+        if shape:
+            attributes = parse_json(row.get('region_attributes') or '{}', str(path))
+            found.append(dict(shape_attributes=shape, region_attributes=attributes))
     yield from by_name.items()
 
 

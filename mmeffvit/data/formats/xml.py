@@ -1,20 +1,16 @@
 """XML with the lines of its elements, and without definitions that could expand."""
 
-from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
-
-from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_file
 
 MAX_DEPTH = 100
 
 
-def read_xml(path: Path) -> tuple[Element, dict[Element, int]]:
+def parse_xml(content: bytes) -> tuple[Element, dict[Element, int]]:
     """The root of a file, and the line of every element.
 
     Raises:
-        UserError: If it is no XML, or has a document type.
+        ValueError: If it is no XML, or has a document type with definitions.
     """
     builder, lines = TreeBuilder(), {}
     depth = 0
@@ -32,13 +28,14 @@ def read_xml(path: Path) -> tuple[Element, dict[Element, int]]:
         depth -= 1
         builder.end(tag)
 
-    def doctype(*_: object) -> None:
-        raise ValueError('a document type is not read')
+    def doctype(name: str, system: str, public: str, has_definitions: bool) -> None:
+        if has_definitions:
+            raise ValueError('a document type is not read')
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.data, doctype
     try:
-        parser.Parse(read_file(path), True)
-        return builder.close(), lines
-    except (expat.ExpatError, ValueError, LookupError) as error:
-        raise UserError(f'{path} cannot be read as XML: {error}') from error
+        parser.Parse(content, True)
+    except (expat.ExpatError, LookupError) as error:
+        raise ValueError(str(error)) from error
+    return builder.close(), lines

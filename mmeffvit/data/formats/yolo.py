@@ -22,16 +22,8 @@ MAX_DEPTH = 20  # of lists in lists
 NAME = 'YOLO'
 SUFFIXES = ('.yaml', '.yml')
 KEYS = dict(train='train', val='val', valid='val', test='test')
-NOT_LABELS = (
-    'classes',
-    'labels',
-    'names',
-    'train',
-    'val',
-    'valid',
-    'test',
-    'README',
-)  # text files beside labels
+# text files beside labels
+NOT_LABELS = ('classes', 'labels', 'names', 'train', 'val', 'valid', 'test', 'README')
 PIXELS = 2.0  # larger numbers are not rounded fractions
 NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
 
@@ -45,7 +37,7 @@ def find(tree: Tree) -> Match | None:
     found = [path for path in named if not names_label_maps(path)]
     if len(found) > 1:
         raise UserError(f'{tree.root} has several datasets: name one of {listed(found)}')
-    return Match(found[0], f'{found[0].name} with the names of classes') if found else None
+    return Match((found[0],), f'{found[0].name} with the names of classes') if found else None
 
 
 def load(path: Path) -> Any:

@@ -1,16 +1,16 @@
 """Photometric distortion and blur of color images, for the recipes of MobileViTv2."""
 
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import numpy as np
-from PIL import Image, ImageEnhance, ImageFilter
+from PIL import Image, ImageFilter
 
 from mmeffvit.registries import TRANSFORMS
 
 from .base import Transform
 
-Change = Callable[[Image.Image], Image.Image]
+Change = tuple[Callable[[Image.Image, Any], Image.Image], Any]  # a function and its amount
 
 
 @TRANSFORMS.register_module()
@@ -68,26 +68,29 @@ class PhotometricDistortion(Transform):
         image = results['img']
         check_color(image)
         changed = Image.fromarray(np.ascontiguousarray(image[..., ::-1]))  # RGB
-        for change in self.draw():
-            changed = change(changed)
+        for change, amount in self.draw():
+            changed = change(changed, amount)
         results['img'] = np.ascontiguousarray(np.asarray(changed)[..., ::-1])
         return results
 
     def draw(self) -> list[Change]:
         """Draw the changes for one image, in order."""
+        from torchvision.transforms import functional  # all else works where it does not load
+
         steps = [
-            (change_brightness, self.brightness),
-            (change_saturation, self.saturation),
-            (shift_hue, self.hue),
+            (functional.adjust_brightness, self.brightness),
+            (functional.adjust_saturation, self.saturation),
+            (functional.adjust_hue, self.hue),
         ]
-        steps.insert(np.random.choice([1, len(steps)]), (change_contrast, self.contrast))
+        contrast = functional.adjust_contrast, self.contrast
+        steps.insert(np.random.choice([1, len(steps)]), contrast)
         drawn: list[Change] = [
-            partial(step, amount=np.random.uniform(*bounds))
+            (step, np.random.uniform(*bounds))
             for step, bounds in steps
             if np.random.rand() < self.prob
         ]
         if np.random.rand() < self.prob:
-            drawn.append(partial(permute_channels, order=np.random.permutation(3)))
+            drawn.append((permute_channels, np.random.permutation(3)))
         return drawn
 
 
@@ -129,26 +132,6 @@ class RandomGaussianBlur(Transform):
             # the order of the channels does not matter
             results['img'] = np.array(Image.fromarray(np.ascontiguousarray(image)).filter(blur))
         return results
-
-
-def change_brightness(image: Image.Image, amount: float) -> Image.Image:
-    return ImageEnhance.Brightness(image).enhance(amount)
-
-
-def change_contrast(image: Image.Image, amount: float) -> Image.Image:
-    return ImageEnhance.Contrast(image).enhance(amount)
-
-
-def change_saturation(image: Image.Image, amount: float) -> Image.Image:
-    return ImageEnhance.Color(image).enhance(amount)
-
-
-def shift_hue(image: Image.Image, amount: float) -> Image.Image:
-    """Shift the hue by ``amount`` of the hue circle, in steps of 1/256 of it."""
-    hue, saturation, value = image.convert('HSV').split()
-    shift = int(255 * amount)  # 255 as in torchvision, which the recipe uses
-    shifted = hue.point([(level + shift) % 256 for level in range(256)])
-    return Image.merge('HSV', (shifted, saturation, value)).convert('RGB')
 
 
 def permute_channels(image: Image.Image, order: np.ndarray) -> Image.Image:

@@ -65,6 +65,8 @@ class Format(ABC):
         packages: Packages that write it.
         companions: Suffixes of files next to it.
         is_fixed: Whether it needs batch size 1 and a fixed size.
+        cut: Function of :mod:`mmeffvit.deploy.graphs.raw` that gives the part of a graph that a
+            file contains; empty for all of it.
         has_half: Whether half precision is supported.
         half_setting: The runtime's setting for computation in float16.
         int8_source: Suffix of the float files that int8 files are made from; empty for none.
@@ -79,6 +81,7 @@ class Format(ABC):
     packages: tuple[str, ...]
     companions: tuple[str, ...] = ()
     is_fixed = False
+    cut = ''
     has_half = False
     half_setting = ''
     int8_source = ''
@@ -98,7 +101,11 @@ class Format(ABC):
 
     def part(self, graph: 'Graph', size: tuple[int, int] | None) -> Any:
         """The part of a graph that a file contains, for images of a size."""
-        return graph
+        if not self.cut:
+            return graph
+        from mmeffvit.deploy.graphs import raw
+
+        return getattr(raw, self.cut)(graph, size)
 
     @abstractmethod
     def write(self, export: Export, path: Path) -> str:

@@ -6,9 +6,7 @@ from torch import nn
 
 from mmeffvit.errors import UserError
 
-from .base import DetectionGraph, Graph, Preprocessing
-
-__all__ = ['DetectionGraph', 'Graph', 'Preprocessing', 'make_graph']
+from .base import Graph
 
 # part of the model, its class or base class, and module and class of the graph; the first match is
 # used. Names instead of classes, so that neither mmdet nor mmseg needs to be imported.

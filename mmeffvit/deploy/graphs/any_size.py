@@ -37,10 +37,8 @@ class AnySizeAdaptiveAvgPool2d(nn.Module):
         return pooling(rows, x.shape[2], x) @ x @ pooling(columns, x.shape[3], x).mT
 
 
-def pooling(cells: int | None, side: int, like: Tensor) -> Tensor:
+def pooling(cells: int, side: int, like: Tensor) -> Tensor:
     """The matrix (cells, side) that averages over the rows of each cell."""
-    if cells is None:
-        cells = side
     cell = torch.arange(cells, device=like.device)[:, None]
     start, end = cell * side // cells, ((cell + 1) * side + cells - 1) // cells
     row = torch.arange(side, device=like.device)
@@ -53,34 +51,26 @@ class AnySizeUpsample(nn.Module):
 
     def __init__(self, upsample: nn.Module) -> None:
         super().__init__()
-        self.size, self.scale_factor = upsample.size, upsample.scale_factor
+        self.factor = int(upsample.scale_factor)
+        if self.factor != upsample.scale_factor:
+            raise ValueError(
+                f'scale_factor is {upsample.scale_factor}; only integers can be exported'
+            )
         self.mode, self.align_corners = upsample.mode, upsample.align_corners
 
     def forward(self, x: Tensor) -> Tensor:
-        size = self.size
-        if not size:
-            factor = self.scale_factor
-            factors = factor if isinstance(factor, tuple) else (factor, factor)
-            if any(factor != int(factor) for factor in factors):
-                raise ValueError(f'scale_factor is {factor}; only integers can be exported')
-            size = [side * int(f) for side, f in zip(x.shape[2:], factors, strict=True)]
+        size = [side * self.factor for side in x.shape[2:]]
         return F.interpolate(x, size, mode=self.mode, align_corners=self.align_corners)
-
-
-# by name, so that mmseg need not be imported
-REPLACEMENTS = {
-    'torch.nn.modules.pooling.AdaptiveAvgPool2d': AnySizeAdaptiveAvgPool2d,
-    'mmseg.models.utils.wrappers.Upsample': AnySizeUpsample,
-}
 
 
 def any_size(model: nn.Module) -> nn.Module:
     """Replace modules of ``model`` by their variants for any size, in place, and return it."""
     if isinstance(model, LocalGlobalAttention):
         model.mixer.register_forward_hook(blocked)
-    cls = type(model)
-    if replacement := REPLACEMENTS.get(f'{cls.__module__}.{cls.__qualname__}'):
-        return replacement(model)
+    if isinstance(model, nn.AdaptiveAvgPool2d):
+        return AnySizeAdaptiveAvgPool2d(model)
+    if type(model).__module__ == 'mmseg.models.utils.wrappers':  # its Upsample, not imported
+        return AnySizeUpsample(model)
     for name, child in model.named_children():
         setattr(model, name, any_size(child))
     return model

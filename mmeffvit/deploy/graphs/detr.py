@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import torch
-from mmdet.models.layers import SinePositionalEncoding
 from mmdet.structures.bbox import bbox_cxcywh_to_xyxy
 from torch import Tensor, nn
 
@@ -47,10 +46,10 @@ class DeformableDETRGraph(DetectionGraph):
         network = self.network
         memory = torch.cat([feature.flatten(2) for feature in features], dim=2).transpose(1, 2)
         positions = [
-            positional_encoding(network.positional_encoding, size, memory) + embedding
-            for size, embedding in zip(levels.sizes, network.level_embed, strict=True)
+            network.positional_encoding(None, input=feature[:1]).flatten(2) + embedding[:, None]
+            for feature, embedding in zip(features, network.level_embed, strict=True)
         ]
-        positions = torch.cat(positions)[None]
+        positions = torch.cat(positions, dim=2).mT  # (B, V, C)
         points = cell_centers(levels, memory)
         for layer in network.encoder.layers:
             memory = layer(
@@ -86,28 +85,6 @@ class DeformableDETRGraph(DetectionGraph):
         labels = index - query * head.num_classes  # the exporter loses the type of a remainder
         boxes = ops.to_pixels(ops.gather(bbox_cxcywh_to_xyxy(boxes), query), size)
         return ops.clip(boxes, size), scores, labels
-
-
-def positional_encoding(
-    encoding: SinePositionalEncoding, size: tuple[int, int], like: Tensor
-) -> Tensor:
-    """The output of ``encoding`` for a map without padding, in row-major order: (H W, C).
-
-    One row and one column are computed and repeated, since the coordinates are independent.
-    """
-    channel = torch.arange(encoding.num_feats, dtype=like.dtype, device=like.device)
-    period = encoding.temperature ** (2 * (channel // 2) / encoding.num_feats)
-    sides = []
-    for side in size:
-        position = torch.arange(1, side + 1, dtype=like.dtype, device=like.device)
-        if encoding.normalize:
-            position = (position + encoding.offset) / (side + encoding.eps) * encoding.scale
-        angle = position[:, None] / period
-        sides.append(torch.where(channel % 2 == 0, angle.sin(), angle.cos()))
-    rows, columns = sides
-    shape = (*size, encoding.num_feats)
-    parts = [rows[:, None].expand(shape), columns[None].expand(shape)]
-    return torch.cat(parts, dim=2).flatten(0, 1)
 
 
 def cell_centers(levels: Levels, like: Tensor) -> Tensor:

@@ -11,21 +11,21 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
 
-from .base import Graph
+from .base import DetectionGraph, Graph
 from .dense import DenseGraph
 from .plain import SegmentorGraph
-
-SELECTS_INSIDE = (
-    '{} selects regions inside the network, for which only .onnx and .xml have operators; use one '
-    'of these, or the backbone only (--backbone-only)'
-)
 
 
 class RawGraph(nn.Module):
     """A graph without its last steps.
 
-    ``finish(*values, size=...)`` of a subclass returns the outputs of the full graph from the
-    outputs of this one, for images of that size.
+    A subclass implements ``results(x, size)`` as a :class:`Graph` does. Its
+    ``finish(*values, size=...)`` returns the outputs of the full graph from the outputs of this
+    one, for images of that size.
+
+    Args:
+        graph: The full graph.
+        size: H and W of the images.
 
     Shape:
         images (1, 3, H, W) -> the outputs in the order of ``output_names``.
@@ -37,15 +37,19 @@ class RawGraph(nn.Module):
     output_names: tuple[str, ...]
     remaining: str
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, size: tuple[int, int]) -> None:
         super().__init__()
         self.full = graph
         self.task = graph.task
         self.preprocessing = graph.preprocessing
 
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        size = (images.shape[2], images.shape[3])
+        return self.results(self.full.normalize(images), size)
+
 
 class RawBoxes(RawGraph):
-    """All boxes of a dense detector with the scores of all classes, for images of ``size``.
+    """All boxes of a dense detector with the scores of all classes.
 
     Shape:
         images (1, 3, H, W) -> boxes (1, N, 4): left, top, right and bottom in pixels of the images,
@@ -56,16 +60,15 @@ class RawBoxes(RawGraph):
     remaining = 'it returns the boxes of all priors, before NMS'
 
     def __init__(self, graph: DenseGraph, size: tuple[int, int]) -> None:
-        super().__init__(graph)
+        super().__init__(graph, size)
         with torch.no_grad():
             levels = graph.levels(graph.normalize(torch.zeros(1, 3, *size)))
             self.lengths = [scores.shape[1] for scores, *_ in levels]
 
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        scores, deltas, priors = zip(*self.full.levels(self.full.normalize(images)), strict=True)
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        scores, deltas, priors = zip(*self.full.levels(x), strict=True)
         boxes = self.full.decode(torch.cat(priors)[None], torch.cat(deltas, dim=1))
         if self.full.clips_candidates:
-            size = (images.shape[2], images.shape[3])
             boxes = torch.minimum(boxes.relu(), sides_of(boxes, size))
         return boxes, torch.cat(scores, dim=1)
 
@@ -91,9 +94,9 @@ class VisionBoxes(RawBoxes):
     output_names = ('raw_confidence', 'raw_coordinates')
     remaining = 'Core ML finds the objects, with the thresholds of the config'
 
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        boxes, scores = super().forward(images)
-        corners = boxes[0] / sides_of(boxes, (images.shape[2], images.shape[3]))
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        boxes, scores = super().results(x, size)
+        corners = boxes[0] / sides_of(boxes, size)
         start, end = corners[:, :2], corners[:, 2:]
         return scores[0], torch.cat([(start + end) / 2, end - start], dim=1)
 
@@ -112,15 +115,11 @@ class Candidates(RawGraph):
         levels; scores of -1 mark empty entries.
     """
 
+    output_names = DetectionGraph.output_names
     remaining = 'its boxes are candidates before NMS'
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.output_names = graph.output_names
-
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        size = (images.shape[2], images.shape[3])
-        return self.full.candidates(self.full.normalize(images), size)
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return self.full.candidates(x, size)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return self.full.suppress(*values, size)
@@ -136,9 +135,7 @@ class FixedLabelMap(RawGraph):
     output_names = ('label_map',)
     remaining = 'its label map has the size of the image'
 
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        x = self.full.normalize(images)
-        size = (images.shape[2], images.shape[3])
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return (self.full.resized(self.full.logits(x), x.shape[2:], size),)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
@@ -152,8 +149,8 @@ class VisionLabelMap(FixedLabelMap):
         images (1, 3, H, W) -> label_map (H, W), int64.
     """
 
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        return (super().forward(images)[0][0],)
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return (super().results(x, size)[0][0],)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return (values[0][None],)
@@ -169,8 +166,8 @@ class RawLogits(RawGraph):
     output_names = ('logits',)
     remaining = 'its logits have the resolution of the head, and the application takes their argmax'
 
-    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        return (self.full.logits(self.full.normalize(images)),)
+    def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
+        return (self.full.logits(x),)
 
     def finish(self, *values: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         return (self.full.label_map(*values, self.full.preprocessing.padded(size), size),)
@@ -186,7 +183,7 @@ def without_selection(
     graph: Graph,
     size: tuple[int, int],
     *,
-    boxes: type[RawBoxes] = RawBoxes,
+    boxes: type[RawGraph] = RawBoxes,
     labels: type[RawGraph] = RawLogits,
 ) -> Graph | RawGraph:
     """The graph without NMS and without argmax; backbones are returned unchanged.
@@ -203,26 +200,16 @@ def without_selection(
     if isinstance(graph, DenseGraph):
         return boxes(graph, size).eval()
     if isinstance(graph, SegmentorGraph):
-        return labels(graph).eval()
+        return labels(graph, size).eval()
     if 'boxes' in graph.output_names:
-        raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
+        raise UserError(
+            f'{type(graph).__name__} selects regions inside the network, for which only .onnx and '
+            '.xml have operators; use one of these, or the backbone only (--backbone-only)'
+        )
     return graph
 
 
 # for Apple's Vision framework: without NMS, and for one image
 for_vision = partial(without_selection, boxes=VisionBoxes, labels=VisionLabelMap)
-
-
-def before_nms(graph: Graph, size: tuple[int, int] | None = None) -> Graph | RawGraph:
-    """The graph with outputs of fixed shapes: without NMS, and with the label map of all classes.
-
-    Raises:
-        UserError: If NMS is not the last step of a detector's graph.
-    """
-    if isinstance(graph, SegmentorGraph):
-        return FixedLabelMap(graph).eval()
-    if 'boxes' not in graph.output_names:
-        return graph
-    if not hasattr(graph, 'candidates'):
-        raise UserError(SELECTS_INSIDE.format(type(graph).__name__))
-    return Candidates(graph).eval()
+# with outputs of fixed shapes: without NMS, and with the label map of all classes
+before_nms = partial(without_selection, boxes=Candidates, labels=FixedLabelMap)

@@ -58,7 +58,7 @@ class Quantization:
             ('calibrated on', counted(self.calibrated, 'image')),
             ('compared on', f'{counted(self.held_out, "image")} held out'),
             ('int8 layers', f'{attempt.quantized}, {len(attempt.excluded)} kept in float'),
-            *((each.name, f'{each.value:.4g}') for each in self.chosen.measures),
+            *((each.name, each.shown) for each in self.chosen.measures),
             ('size', f'{self.sizes[0] / 1e6:.1f} -> {self.sizes[1] / 1e6:.1f} MB'),
             ('time, one thread', f'{old:.1f} -> {new:.1f} ms (x {self.chosen.speed:.2f})'),
             ('written', f'{self.out}, for {self.chosen.kind.runtime}'),

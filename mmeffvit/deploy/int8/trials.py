@@ -71,7 +71,7 @@ class Trial:
             if excluded
             else ''
         )
-        shown = ', '.join(f'{each.kind} {each.value:.4g}' for each in worst(self.measures))
+        shown = ', '.join(f'{each.kind} {each.shown}' for each in worst(self.measures))
         return (
             f'{self.kind.runtime}, {self.attempt.settings}{kept}: {shown}, {self.speed:.2f} x float'
         )

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
+from mmeffvit.deploy.formats.onnx.open import GPU, INSTALL, has_cuda
 from mmeffvit.deploy.graphs.base import Graph, named
 from mmeffvit.deploy.runtime.sessions import Session
 from mmeffvit.errors import UserError
-from mmeffvit.utils.onnx import GPU, INSTALL, has_cuda
 
 
 def find_gpu(device: str) -> str | None:

@@ -48,9 +48,7 @@ class Job:
         return open_graph(deepcopy(self.graph), self.device, half=self.half)
 
 
-def timed(
-    run: Callable[[], object], seconds: float, clock: Callable[[], float] = time.perf_counter
-) -> list[float]:
+def timed(run: Callable[[], object], seconds: float, clock: Callable[[], float]) -> list[float]:
     """Seconds of every run after the first, for about ``seconds`` but at least one run."""
     run()  # it finds caches as another process has left them
     times: list[float] = []

@@ -6,15 +6,13 @@ from typing import Any
 from mmengine.config import Config
 from torch import nn
 
-from mmeffvit.config.datasets import class_of, datasets_of, settings_of
+from mmeffvit.config.datasets import SPLITS, class_of, datasets_of, settings_of
 from mmeffvit.errors import UserError
 from mmeffvit.models.heads import class_counts
 from mmeffvit.utils.text import counted, listed
 
 from .findings import Finding, fault, passed, unchecked
 from .step import Step
-
-SPLITS = ('train', 'val', 'test')
 
 
 def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from mmengine.dataset import BaseDataset
 
 from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import (
+    SPLITS,
     build_unread,
     datasets_of,
     drop_reduction,
@@ -22,13 +23,19 @@ from mmeffvit.config.load import DENSE
 from mmeffvit.config.values import dicts_in
 from mmeffvit.data import faults
 from mmeffvit.data.check import MANY, check
-from mmeffvit.data.faults import Report
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder, Sample, read_list
 from mmeffvit.data.formats import coco, voc
 from mmeffvit.data.formats.coco_file import LISTS, CocoFile
 from mmeffvit.data.formats.label_maps import IGNORED
 from mmeffvit.data.predictions import is_dropped
-from mmeffvit.data.prepare import PrepareOptions, check_trainable, judge, without_collection
+from mmeffvit.data.prepare import (
+    LISTING,
+    PrepareOptions,
+    check_trainable,
+    judge,
+    without_collection,
+)
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.write import write_coco, write_label_maps
 from mmeffvit.errors import UserError
@@ -37,12 +44,10 @@ from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import listed
 
-from .run import check_dataset_paths, check_folders, check_paths, paths_of
+from .run import check_dataset_paths, check_paths, paths_of
 
-SPLITS = ('train', 'val', 'test')
 CLOSED = Sample(0)  # no image is opened
 OF_VOC = ('img_subdir', 'ann_subdir')  # settings that other datasets do not have
-LISTING = 'faults.txt'  # beside what was written
 MISREAD = (faults.FILLED, faults.NAME_SPELLED, faults.MAP_GRAY)  # notes on what mmdet cannot read
 
 
@@ -101,8 +106,7 @@ def check_dataset(
         sample: Which files to open; None opens 50 of every dataset.
 
     Returns:
-        Every dataset, in the order of the splits, with a
-        :class:`mmeffvit.data.faults.Report` as its findings.
+        Every dataset with its findings, in the order of the splits.
 
     Raises:
         UserError: If there is no dataset, or one cannot be built.
@@ -175,14 +179,8 @@ def repair(item: ConfiguredDataset, scope: str, folder: Path, strict: bool) -> N
     """Check one dataset; see :func:`repair_data`."""
     with isolated(scope):
         data, dataset = read_dataset(item)
-    left_out = judge(
-        data,
-        folder / LISTING,
-        PrepareOptions(needs_masks=item.needs_masks, strict=strict),
-        Sample(MANY),
-        named=f'{item.name} data: {data.findings.source}',
-        hint='--no-check trains anyway',
-    )
+    options = PrepareOptions(needs_masks=item.needs_masks, strict=strict)
+    left_out = judge(data, folder, options, Sample(MANY))
     if ' of ' not in item.name:  # one of several may have images of background only
         check_trainable(data)
     if left_out or {*data.findings.counts} & {*MISREAD}:
@@ -229,7 +227,7 @@ def is_same(path: str | None, other: str) -> bool:
 def read_dataset(item: ConfiguredDataset) -> tuple[DataSet, BaseDataset | None]:
     """A config's dataset, and the unread one of mmdet or mmseg; without it if a path is missing."""
     kind = name_of(item.settings)
-    report = Report(item.name, kind)
+    report = Findings(name=item.name, source=kind)
     data = DataSet(kind, Path(), [], {item.split: []}, report)
     try:
         check_dataset_paths(item.settings, item.name)
@@ -259,7 +257,7 @@ def class_names(dataset: BaseDataset) -> list[str]:
     return list(classes)
 
 
-def check_evaluator(path: str | None, dataset: BaseDataset, report: Report) -> None:
+def check_evaluator(path: str | None, dataset: BaseDataset, report: Findings) -> None:
     """Check that a metric with its own annotation file uses the one of the dataset."""
     if path and not Path(path).is_file():
         report.add(faults.PATH_MISSING, f'annotation file {path!r} of the evaluator')
@@ -278,6 +276,11 @@ def reads_as(cls: Any, name: str) -> bool:
     return known is not None and read is known.load_data_list
 
 
+def fault_of(path: Path, missing: faults.Fault) -> faults.Fault:
+    """The fault of what is no regular file: missing, or something that would block a reader."""
+    return faults.IMAGE_IRREGULAR if os.path.exists(path) else missing
+
+
 class PlacedFinder(ImageFinder):
     """Finds images where mmdet reads them; others that are meant are named differently."""
 
@@ -292,10 +295,8 @@ class PlacedFinder(ImageFinder):
         return found
 
     def fault(self, name: str, found: list[Path]) -> faults.Fault:
-        path = self.root / name
-        if not found and os.path.exists(path):
-            return faults.IMAGE_IRREGULAR
-        return super().fault(name, found)
+        missing = super().fault(name, found)
+        return missing if found else fault_of(self.root / name, missing)
 
 
 def of_coco(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iterator[Picture]:
@@ -318,7 +319,7 @@ def of_coco(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
     return coco.pictures_of(file, path, None, ours, finder, findings)
 
 
-def check_categories(file: CocoFile, classes: Sequence[str], findings: faults.Findings) -> None:
+def check_categories(file: CocoFile, classes: Sequence[str], findings: Findings) -> None:
     """Compare the classes of the config with the categories; mmdet numbers them in file order."""
     names = [category['name'] for category in file.categories.values()]
     theirs, ours = set(names), set(classes)
@@ -370,7 +371,6 @@ def of_rows(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
         data.findings.add(faults.FAILS_TO_LOAD, f'{type(error).__name__}: {error}')
         return
     if hasattr(dataset, 'reduce_zero_label'):
-        check_folders(item.settings, data.findings)
         data.colors = labels_of(dataset)
     seen: set[Path] = set()
     for row in rows:
@@ -381,9 +381,9 @@ def of_rows(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
         if path in seen:
             data.findings.add(faults.IMAGE_LISTED_TWICE, path)
         elif not is_regular(path):
-            data.findings.add(faults.IMAGE_MISSING, path)
+            data.findings.add(fault_of(path, faults.IMAGE_MISSING), path)
         elif label_map and not is_regular(label_map):
-            data.findings.add(faults.MAP_MISSING, label_map)
+            data.findings.add(fault_of(label_map, faults.MAP_MISSING), label_map)
         else:
             size = (row['height'], row['width']) if 'height' in row and 'width' in row else None
             yield Picture(path, objects_in(row), size, label_map)

@@ -1,7 +1,5 @@
 """Checks before a run starts: missing files, invalid annotations, mismatched classes."""
 
-import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +11,9 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mmeffvit.config.datasets import datasets_of
-from mmeffvit.data.faults import IMAGE_IRREGULAR, Findings
-from mmeffvit.data.formats.coco_file import read_coco
 from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into
-from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
 from mmeffvit.zoo.models import OpenModel, build_source
@@ -46,15 +41,6 @@ def check_dataset_paths(dataset: Mapping, name: str) -> None:
             )
 
 
-def check_folders(dataset: Mapping, findings: Findings) -> None:
-    """Report pipes and other special files in the folders of a dataset, which mmseg ignores."""
-    for _, path in paths_of(dict(dataset, ann_file=None)):
-        for folder, _, names in os.walk(path):
-            for name in names:
-                if not is_regular(os.path.join(folder, name)):
-                    findings.add(IMAGE_IRREGULAR, os.path.join(folder, name))
-
-
 def paths_of(dataset: Mapping) -> Iterator[tuple[str, Path]]:
     """The annotation file and the folders of a dataset that are on this machine."""
     root = dataset.get('data_root') or ''
@@ -76,37 +62,6 @@ def check_batches(loader: DataLoader, split: str) -> None:
             f'{split} data: {counted(len(loader.dataset), "image")} in {split}_dataloader make no '
             'batch: lower its batch_size, or set drop_last=False'
         )
-
-
-def check_classes(model: nn.Module, dataset: Any, split: str) -> None:
-    """Compare the classes of a dataset, wrapped or not, with its annotation file and the heads.
-
-    Raises:
-        UserError: If a class has no category in the annotation file, or a head does not match.
-    """
-    classes = (getattr(dataset, 'metainfo', None) or {}).get('classes')
-    if classes is not None:
-        _check_categories(dataset, classes, split)
-        check_heads(model, dataset, split)
-
-
-def _check_categories(dataset: Any, classes: tuple[str, ...], split: str) -> None:
-    category_ids = getattr(dataset, 'cat_ids', None)  # of a COCO-style dataset
-    if category_ids is None or len(category_ids) == len(classes):
-        return
-    file = read_coco(dataset.ann_file, Findings().add, ('categories',), annotations=False)
-    present = [category['name'] for category in file.categories.values()]
-    if len(category_ids) > len(classes):
-        twice = [name for name, count in Counter(present).items() if count > 1 and name in classes]
-        raise UserError(
-            f'{split} data: {dataset.ann_file} has two categories named {listed(twice)}: '
-            'rename one of each'
-        )
-    absent = [name for name in classes if name not in present]
-    raise UserError(
-        f'{split} data: {dataset.ann_file} has no category named {listed(absent)}; it has '
-        f'{listed(present)}. Set metainfo=dict(classes=...) of the dataset to names in the file'
-    )
 
 
 def load_checked(

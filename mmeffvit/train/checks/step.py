@@ -80,13 +80,6 @@ class Step:
                 found = found.get(part) if isinstance(found, dict) else None
         return found if isinstance(found, dict) else {}
 
-    def reset(self) -> None:
-        """Prepare for another run."""
-        self.received.clear()
-        self.returned.clear()
-        self.failed_in = self.error = None
-        self.model.zero_grad(set_to_none=True)
-
 
 def run_step(config: Config) -> Step:
     """Build the model of ``config`` and train it for a step; errors are in the result.
@@ -112,7 +105,6 @@ def run_step(config: Config) -> Step:
     with forwards(step.watched(), partial(watching, step)):
         train_once(step, sample, side)
         if step.error is not None and own is not None and side < own <= MAX_OWN_SIDE:
-            step.reset()
             if hasattr(step.model.data_preprocessor, 'size') and step.scope == 'mmseg':
                 step.model.data_preprocessor.size = (own, own)
             train_once(step, sample, own)
@@ -151,6 +143,10 @@ def watching(step: Step, name: str, module: nn.Module) -> Callable:
 def train_once(step: Step, sample: Callable[[int, int], dict], side: int) -> None:
     model = step.model
     model.train()  # the train() of some models returns None
+    model.zero_grad(set_to_none=True)
+    step.received.clear()
+    step.returned.clear()
+    step.failed_in = step.error = None
     step.image = (side, side)
     batch = sample(side, min(class_counts(model).values(), default=1))
     try:

@@ -16,8 +16,9 @@ from torch import Tensor
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
+from mmeffvit.train.checks.classes import check_heads
 from mmeffvit.train.checks.data import check_data
-from mmeffvit.train.checks.run import check_classes, load_checked
+from mmeffvit.train.checks.run import load_checked
 from mmeffvit.utils.files import atomic_output, check_output, own_file
 from mmeffvit.zoo.source import find_source
 
@@ -120,7 +121,7 @@ def open_test(
         if max_images is not None:
             restrict_annotations(runner.test_loop.evaluator, dataset)
     model = unwrap(runner.model)
-    check_classes(model, dataset, 'test')
+    check_heads(model, dataset, 'test')
     if step is None:
         load_checked(model, weights, dataset)
     else:

@@ -19,9 +19,10 @@ from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into, open_checkpoint
 from mmeffvit.models.checkpoints.checkpoint import require_run
 from mmeffvit.models.checkpoints.load import resize_backbone, wrong_kinds
+from mmeffvit.train.checks.classes import check_heads
 from mmeffvit.train.checks.config import stop_at_faults
 from mmeffvit.train.checks.data import check_data, repair_data
-from mmeffvit.train.checks.run import check_batches, check_classes, check_paths, load_checked
+from mmeffvit.train.checks.run import check_batches, check_paths, load_checked
 from mmeffvit.utils.files import locked
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
@@ -113,7 +114,7 @@ def train(
         for split, loop in loops.items():
             if loop is not None:
                 check_batches(loop.dataloader, split)
-                check_classes(model, loop.dataloader.dataset, split)
+                check_heads(model, loop.dataloader.dataset, split)
                 name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
             complete_annotations(runner.val_loop.evaluator)

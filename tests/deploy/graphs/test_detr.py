@@ -11,7 +11,6 @@ from mmeffvit.deploy.graphs.deformable_attention import (
     TracedDeformableAttention,
     sample_levels,
 )
-from mmeffvit.deploy.graphs.detr import positional_encoding
 from mmeffvit.errors import UserError
 from tests.configs.models import build
 from tests.deploy import models
@@ -78,11 +77,3 @@ def test_the_operator_equals_the_function_it_replaces():
     sizes = torch.tensor([(4, 5), (2, 3)])
     expected = multi_scale_deformable_attn_pytorch(value, sizes, points, weights)
     torch.testing.assert_close(found.view(2, 12, 5).mT, expected)
-
-
-def test_the_positional_encoding_equals_mmdets():
-    model = models.tiny(models.DETR)
-    feature = torch.zeros(1, 32, 7, 4)
-    expected = model.positional_encoding(None, input=feature)[0].flatten(1).T
-    found = positional_encoding(model.positional_encoding, (7, 4), feature)
-    torch.testing.assert_close(found, expected)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from mmeffvit.deploy.compare import expect_graph
+from mmeffvit.deploy.formats.onnx import open as onnx
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.profile import pytorch
@@ -18,7 +19,6 @@ from mmeffvit.deploy.profile.rounds import time_in_rounds
 from mmeffvit.deploy.profile.run import ProfileOptions, profile_file
 from mmeffvit.deploy.profile.worker import Job
 from mmeffvit.errors import UserError
-from mmeffvit.utils import onnx
 from tests.deploy import models, tiny
 
 no_gpu = pytest.mark.skipif(

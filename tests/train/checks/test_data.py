@@ -179,8 +179,8 @@ VOC_DAMAGE: dict[str, tuple[Fault | str, Damage]] = {
     },
     'another root': ('an object without name', put(XML, b'<a><object/></a>')),
     'deep': (XML, put(XML, b'<a>' * 100_000)),
-    'entities that grow': ('amplification', xml('<annotation>\n<filename>', LAUGHS)),
-    'entity of a file': ('undefined entity &x;', xml(
+    'entities that grow': ('a document type is not read', xml('<annotation>\n<filename>', LAUGHS)),
+    'entity of a file': ('a document type is not read', xml(
         '<annotation>\n<filename>',
         '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><annotation><filename>&x;')),
     'no corner': (faults.RECORD_BROKEN, xml(r'<xmin>\d+</xmin>', '')),
@@ -245,7 +245,10 @@ MAP_DAMAGE: dict[str, tuple[Fault | str, Damage]] = {
     'a loop': (MAP, replace(MAP, lambda path: path.symlink_to(path.name))),
     'image cut': (faults.IMAGE_BROKEN, truncate(PHOTO)),
     'image missing': (faults.IMAGE_MISSING, remove(PHOTO)),
-    'image is a device': (PHOTO, replace(PHOTO, lambda path: path.symlink_to('/dev/zero'))),
+    'image is a device': (
+        'the image of',
+        replace(PHOTO, lambda path: path.symlink_to('/dev/zero')),
+    ),
 }
 
 

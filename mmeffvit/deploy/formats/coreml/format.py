@@ -19,12 +19,8 @@ class CoreML(Format):
     module = ''
     packages = ('coremltools',)
     is_fixed = True
+    cut = 'for_vision'
     has_half = True
-
-    def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
-        from mmeffvit.deploy.graphs.raw import for_vision
-
-        return for_vision(graph, size)
 
     def write(self, export: Export, path: Path) -> str:
         from mmeffvit.deploy.graphs.raw import RawGraph, VisionBoxes
@@ -36,7 +32,7 @@ class CoreML(Format):
             metadata['input_layout'] = 'image'
         if isinstance(export.part, VisionBoxes):
             metadata['outputs'] = json.dumps(NMS_OUTPUTS)
-        to_coreml(export.part, export.example, path, metadata=metadata, half=export.half)
+        to_coreml(export, path, metadata)
         return 'it runs on macOS only'
 
     def open(

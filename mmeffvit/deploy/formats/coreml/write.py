@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
+from mmeffvit.deploy.formats.base import Export
 from mmeffvit.deploy.formats.fixed_size import export_fixed, fixed_module, lower_rank
 from mmeffvit.deploy.graphs.base import named
 from mmeffvit.deploy.graphs.raw import RawGraph, VisionBoxes
@@ -23,54 +24,44 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
+tools = require('coremltools', 'Writing .mlpackage')
 PRECISION = 'precision'  # of the metadata
 PREVIEW = 'com.apple.coreml.model.preview.'
 NMS_OUTPUTS = ('confidence', 'coordinates')
 THRESHOLDS = ('iouThreshold', 'confidenceThreshold')
 
 
-def to_coreml(
-    graph: nn.Module,
-    example: Tensor,
-    out: str | os.PathLike,
-    *,
-    metadata: Mapping[str, str] | None = None,
-    half: bool = False,
-) -> None:
+def to_coreml(export: Export, out: str | os.PathLike, metadata: Mapping[str, str]) -> None:
     """Convert a graph at one input size to an ML program for iOS 16, macOS 13 or later.
 
     Detectors and segmentors take an image, backbones an array. The saved package is read back, and
     its inputs and outputs are compared with the graph's.
 
     Args:
-        graph: Maps images to a tuple of tensors, in eval mode; of detectors and segmentors, what
-            :func:`mmeffvit.deploy.graphs.raw.for_vision` returns.
-        example: Images (1, 3, H, W) of the size of the program.
+        export: What is written; in float16, it is computed as Apple's Neural Engine does.
         out: Path that ends in ``.mlpackage``, a folder.
         metadata: Metadata stored in the package.
-        half: Compute in float16, as Apple's Neural Engine does.
 
     Raises:
-        UserError: If coremltools is not installed, an operator cannot be converted, or inputs or
-            outputs of the package differ from the graph.
+        UserError: If an operator cannot be converted, or inputs or outputs of the package differ
+            from the graph.
     """
-    tools = require('coremltools', 'Writing .mlpackage')
+    graph, example = export.part, export.example
     program = export_fixed(graph, example, 'Core ML')
     lower_rank(program)
     image = isinstance(graph, RawGraph)
     names = graph.output_names
-    model = convert(tools, program, names, half, example.shape if image else None)
+    model = convert(program, names, export.half, example.shape if image else None)
     if image:
-        model = as_image_model(model, graph, metadata or {})
-    precision = 'float16' if half else 'float32'
-    model.user_defined_metadata.update({**(metadata or {}), PRECISION: precision})
+        model = as_image_model(model, graph, metadata)
+    precision = 'float16' if export.half else 'float32'
+    model.user_defined_metadata.update({**metadata, PRECISION: precision})
     with quiet():
         model.save(str(out))
     check(out, graph, example)
 
 
 def convert(
-    tools: Any,
     program: torch.export.ExportedProgram,
     names: Sequence[str],
     half: bool,
@@ -115,7 +106,6 @@ def with_nms(model: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
     which Vision returns as ``VNRecognizedObjectObservation``. ``iouThreshold`` and
     ``confidenceThreshold`` are optional inputs; their defaults come from the config.
     """
-    tools = require('coremltools', 'Writing .mlpackage')
     spec = model.get_spec()
     with quiet():
         nms = tools.models.MLModel(nms_of(spec, graph, classes), skip_model_load=True)
@@ -124,7 +114,6 @@ def with_nms(model: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
 
 def nms_of(spec: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
     """The specification of NMS over the outputs of a detector's specification."""
-    tools = require('coremltools', 'Writing .mlpackage')
     cfg = graph.full.test_cfg
     suppression = tools.proto.Model_pb2.Model()
     suppression.specificationVersion = spec.specificationVersion
@@ -162,7 +151,6 @@ def add_output(spec: Any, name: str, shape: tuple[int, int]) -> None:
 
 def check(path: str | os.PathLike, graph: nn.Module, example: Tensor) -> None:
     """Raise UserError if the name or shape of an input or output differs from the graph."""
-    tools = require('coremltools', 'Reading .mlpackage')
     with torch.no_grad():
         expected = named(graph, graph(example))
     with quiet():
@@ -179,11 +167,7 @@ def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> di
 
     A package in float16 is emulated there: every value is rounded to float16. Of a pipeline, the
     first model is run.
-
-    Raises:
-        UserError: If coremltools is not installed.
     """
-    tools = require('coremltools', 'Reading .mlpackage')
     with quiet():
         package = tools.models.MLModel(str(path), skip_model_load=True)
     if sys.platform == 'darwin':

@@ -1,12 +1,13 @@
 """ExecuTorch, PyTorch's runtime for phones."""
 
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mmeffvit.deploy.formats.base import Export, Format
-from mmeffvit.deploy.runtime.sessions import Session
-
-from .open import open_executorch
+from mmeffvit.deploy.runtime.sessions import Session, check_images
+from mmeffvit.utils.optional import require
 
 
 class ExecuTorch(Format):
@@ -16,16 +17,29 @@ class ExecuTorch(Format):
     module = 'executorch.runtime'
     packages = ('executorch',)
     is_fixed = True
-
-    def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
-        from mmeffvit.deploy.graphs.raw import before_nms
-
-        return before_nms(graph, size)
+    cut = 'before_nms'
 
     def write(self, export: Export, path: Path) -> str:
         from .write import to_executorch
 
-        return str(to_executorch(export.part, export.example, path))
+        return str(to_executorch(export, path))
 
     def load(self, path: Path, threads: int, half: bool, device: str) -> Session:
-        return open_executorch(path, threads)
+        """Outputs have numbers instead of names; all programs share the number of threads."""
+        runtime = require('executorch.runtime', 'Reading .pte')
+        if threads:
+            library = require('executorch.extension.pybindings.portable_lib', 'Reading .pte')
+            library._unsafe_reset_threadpool(threads)  # unsafe while a program runs
+        program = runtime.Runtime.get().load_program(str(path))
+        loaded = program, program.load_method('forward')  # a method does not keep its program alive
+        shape = tuple(loaded[1].metadata.input_tensor_meta(0).sizes())
+
+        def run(images: NDArray) -> dict[str, NDArray]:
+            import torch
+
+            check_images(images, shape)
+            # the runtime ignores strides; its outputs share memory that the next call overwrites
+            outputs = loaded[1].execute([torch.from_numpy(np.ascontiguousarray(images))])
+            return {str(index): output.numpy().copy() for index, output in enumerate(outputs)}
+
+        return Session(shape, (), {}, run)

@@ -1,14 +1,14 @@
 """ExecuTorch, PyTorch's runtime for phones, with XNNPACK's CPU kernels."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from mmeffvit.deploy.formats.base import Export
 from mmeffvit.deploy.formats.fixed_size import ATEN, export_fixed
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
@@ -51,13 +51,8 @@ class Delegation:
         )
 
 
-def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> Delegation:
-    """Lower a graph with a fixed input size to an ExecuTorch program with XNNPACK.
-
-    Args:
-        graph: Maps images to a tuple of tensors, in eval mode.
-        example: Images (B, 3, H, W) of the size of the program.
-        out: Path that ends in ``.pte``.
+def to_executorch(export: Export, out: Path) -> Delegation:
+    """Lower a graph with a fixed input size to an ExecuTorch program with XNNPACK, in ``.pte``.
 
     Raises:
         UserError: If executorch is not installed, or an operator has no kernel.
@@ -65,7 +60,7 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
     exir = require('executorch.exir', 'Writing .pte')
     partition = require('executorch.backends.xnnpack.partition.xnnpack_partitioner', 'Writing .pte')
     folding = require('executorch.exir.passes.constant_prop_pass', 'Writing .pte')
-    program = export_fixed(graph, example, 'ExecuTorch')
+    program = export_fixed(export.part, export.example, 'ExecuTorch')
     with quiet():
         # position biases are looked up in a table: at a fixed size they are constants
         program = folding.constant_prop_pass(program.run_decompositions(DECOMPOSITIONS))
@@ -74,7 +69,7 @@ def to_executorch(graph: nn.Module, example: Tensor, out: str | os.PathLike) -> 
         )
         delegation = count(lowered.exported_program().graph_module)
         buffer = lowered.to_executorch().buffer
-    Path(out).write_bytes(buffer)
+    out.write_bytes(buffer)
     return delegation
 
 

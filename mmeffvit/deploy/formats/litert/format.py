@@ -20,19 +20,15 @@ class LiteRT(Format):
     module = 'ai_edge_litert'
     packages = ('litert_torch', 'ai_edge_litert')
     is_fixed = True
+    cut = 'without_selection'
     int8_source = '.tflite'
     int8_packages = ('ai_edge_litert', 'ai_edge_quantizer')
-
-    def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
-        from mmeffvit.deploy.graphs.raw import without_selection
-
-        return without_selection(graph, size)
 
     def write(self, export: Export, path: Path) -> str:
         from .write import to_litert
 
         metadata = export.described(layout='BHWC float32')
-        return str(to_litert(export.part, export.example, path, metadata))
+        return str(to_litert(export, path, metadata))
 
     def load(self, path: Path, threads: int, half: bool, device: str) -> Session:
         return open_litert(path, threads)

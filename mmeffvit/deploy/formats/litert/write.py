@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.deploy.formats.base import Export
 from mmeffvit.deploy.formats.fixed_size import fixed_module
 from mmeffvit.deploy.runtime.sessions import INPUT
 from mmeffvit.errors import UserError
@@ -73,7 +74,7 @@ class OperatorCounts:
 
 
 def to_litert(
-    graph: nn.Module, example: Tensor, out: str | os.PathLike, metadata: Mapping[str, str]
+    export: Export, out: str | os.PathLike, metadata: Mapping[str, str]
 ) -> OperatorCounts:
     """Convert a graph with a fixed input size to LiteRT.
 
@@ -81,16 +82,11 @@ def to_litert(
     as a ZIP archive, like TensorFlow Lite's metadata: ``zipfile`` or ``unzip`` reads
     ``metadata.json`` and, for a model with classes, ``labels.txt``.
 
-    Args:
-        graph: Maps images to a tuple of tensors, in eval mode, with ``output_names``.
-        example: Images (1, 3, H, W) of the size of the file.
-        out: Path that ends in ``.tflite``.
-        metadata: Strings by name.
-
     Raises:
         UserError: If litert-torch is not installed, or an operator cannot be converted.
     """
     tools = require('litert_torch', 'Writing .tflite')
+    graph, example = export.part, export.example
     module = ChannelsLast(fixed_module(graph, example, 'LiteRT'), graph.output_names)
     images = example.permute(0, 2, 3, 1).contiguous()
     try:

@@ -3,10 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.deploy.formats.base import Export, Format
-from mmeffvit.deploy.runtime.sessions import Session
+import numpy as np
+from numpy.typing import NDArray
 
-from .open import open_ncnn
+from mmeffvit.deploy.formats.base import Export, Format
+from mmeffvit.deploy.runtime.resizing import fixed_size
+from mmeffvit.deploy.runtime.sessions import INPUT, Session, check_images
+from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_json
+from mmeffvit.utils.optional import require
 
 
 class Ncnn(Format):
@@ -16,21 +21,54 @@ class Ncnn(Format):
     packages = ('pnnx', 'ncnn')
     companions = ('.bin', '.json')
     is_fixed = True
+    cut = 'without_selection'
     has_half = True
     half_setting = 'set opt.use_fp16_packed, use_fp16_storage and use_fp16_arithmetic'
-
-    def part(self, graph: Any, size: tuple[int, int] | None) -> Any:
-        from mmeffvit.deploy.graphs.raw import without_selection
-
-        return without_selection(graph, size)
 
     def write(self, export: Export, path: Path) -> str:
         from .write import to_ncnn
 
         metadata = export.described(layout='CHW float32')
-        layers = to_ncnn(export.part, export.example, path, metadata, half=export.half)
+        layers = to_ncnn(export, path, metadata)
         kept = ' and '.join(path.with_suffix(suffix).name for suffix in self.companions)
         return f'{layers.total()} layers; weights and metadata in {kept}'
 
     def load(self, path: Path, threads: int, half: bool, device: str) -> Session:
-        return open_ncnn(path, threads, half=half)
+        """Its weights and metadata are in the files next to it."""
+        ncnn = require('ncnn', 'Reading .param')
+        net = ncnn.Net()
+        net.opt.num_threads = threads or 1
+        net.opt.use_vulkan_compute = False
+        net.opt.use_bf16_storage = False
+        for name in ('fp16_packed', 'fp16_storage', 'fp16_arithmetic'):
+            setattr(net.opt, f'use_{name}', half)
+        if net.load_param(str(path)) or net.load_model(str(path.with_suffix('.bin'))):
+            raise UserError(f'ncnn cannot read {path} and its .bin')
+        names = tuple(net.output_names())
+        shape = shape_of_images(path)
+
+        def run(images: NDArray) -> dict[str, NDArray]:
+            check_images(images, (1, 3, *(fixed_size(shape) or images.shape[2:])))
+            extractor = net.create_extractor()
+            # a Mat borrows the memory of the array; its clone owns its own
+            extractor.input(INPUT, ncnn.Mat(np.ascontiguousarray(images[0])).clone())
+            outputs = {}
+            for name in names:
+                status, value = extractor.extract(name)
+                if status:
+                    raise UserError(f'ncnn cannot compute {name} of {path}: its status is {status}')
+                outputs[name] = np.array(value)[None]
+            return outputs
+
+        described = path.with_suffix('.json')
+        metadata = read_json(described) if described.exists() else {}
+        return Session(shape, names, metadata, run)
+
+
+def shape_of_images(path: Path) -> tuple[Any, ...]:
+    """The shape of the images of an ncnn file; sides that it does not give are None."""
+    layers = (line.split() for line in path.read_text().splitlines()[2:])
+    options = next((words[4:] for words in layers if words[:1] == ['Input']), [])
+    given = dict(option.split('=') for option in options if '=' in option)
+    sides = (int(given.get(key, 0)) or None for key in ('1', '0'))  # height, width
+    return 1, 3, *sides

@@ -1,7 +1,6 @@
 """ncnn, Tencent's runtime for phones and boards, through pnnx."""
 
 import json
-import os
 import subprocess
 import tempfile
 from collections import Counter
@@ -10,9 +9,9 @@ from operator import attrgetter
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
+from mmeffvit.deploy.formats.base import Export
 from mmeffvit.deploy.formats.fixed_size import ATEN, calls, fixed_module, shape_of
 from mmeffvit.deploy.runtime.sessions import INPUT
 from mmeffvit.errors import UserError
@@ -21,25 +20,11 @@ from mmeffvit.utils.optional import require
 HIGHEST = torch.finfo(torch.float32).max
 
 
-def to_ncnn(
-    graph: nn.Module,
-    example: Tensor,
-    out: str | os.PathLike,
-    metadata: Mapping[str, str],
-    *,
-    half: bool = False,
-) -> Counter[str]:
+def to_ncnn(export: Export, out: Path, metadata: Mapping[str, str]) -> Counter[str]:
     """Convert a graph with a fixed input size to ncnn: ``out``, its weights and its metadata.
 
     The weights are next to ``out`` in ``.bin``, the metadata in ``.json``. Blobs keep the graph's
     names: ``images`` and its ``output_names``, without the batch axis.
-
-    Args:
-        graph: Maps images to a tuple of tensors, in eval mode, with ``output_names``.
-        example: Images (1, 3, H, W) of the size of the file.
-        out: Path that ends in ``.param``.
-        metadata: Strings by name.
-        half: Store the weights as float16, in half the space.
 
     Returns:
         The number of layers by type.
@@ -49,8 +34,8 @@ def to_ncnn(
             message names the operators and the modules that call them.
     """
     pnnx = require('pnnx', 'Writing .param')
-    out = Path(out)
-    module = fixed_module(graph, example, 'ncnn')
+    example = export.example
+    module = fixed_module(export.part, example, 'ncnn')
     use_ncnn_operators(module)
     with tempfile.TemporaryDirectory() as folder:
         traced, param = Path(folder, 'graph.pt'), Path(folder, 'graph.ncnn.param')
@@ -58,7 +43,7 @@ def to_ncnn(
             program = torch.jit.trace(module, (example,), check_trace=False)
         traced.write_bytes(program.save_to_buffer())  # to a full disk, `save` would end the process
         done = subprocess.run(
-            [pnnx.EXEC_PATH, traced.name, f'fp16={int(half)}'],
+            [pnnx.EXEC_PATH, traced.name, f'fp16={int(export.half)}'],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -70,7 +55,7 @@ def to_ncnn(
         text = param.read_text()
         layers = check_layers(text, module)
         weights = param.with_suffix('.bin').read_bytes()
-    out.write_text(name_blobs(text, graph.output_names, tuple(example.shape[2:])))
+    out.write_text(name_blobs(text, export.part.output_names, tuple(example.shape[2:])))
     out.with_suffix('.bin').write_bytes(weights)
     out.with_suffix('.json').write_text(json.dumps(dict(metadata), indent=1))
     return layers

@@ -16,7 +16,6 @@ from mmeffvit.utils.text import reason
 from .open import open_openvino
 from .write import convert_onnx, save_openvino
 
-PURPOSE = 'Quantizing for OpenVINO'
 LAYERS = ('Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'MatMul')
 CONSTANT = ('Constant', 'Convert', 'Subtract', 'Multiply', 'Reshape', 'Transpose')  # of weights
 
@@ -35,7 +34,7 @@ class OpenVINOQuantizer:
     """
 
     def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
-        require('nncf', PURPOSE)
+        self.nncf = require('nncf', 'Quantizing for OpenVINO')
         self.path = path
         self.images = images
         self.model = convert_onnx(self.path)
@@ -52,7 +51,25 @@ class OpenVINOQuantizer:
         preset: str = 'MIXED',
         settings: str = 'asymmetric activations',
     ) -> Attempt:
-        model = self.quantized(excluded, preset)
+        """Quantize all layers but ``excluded``, with a preset of NNCF.
+
+        Raises:
+            UserError: If OpenVINO cannot run the file.
+        """
+        try:
+            with quiet():
+                model = self.nncf.quantize(
+                    self.model.clone(),
+                    self.nncf.Dataset(self.images),
+                    preset=self.nncf.QuantizationPreset[preset],
+                    subset_size=len(self.images),
+                    ignored_scope=self.nncf.IgnoredScope(names=list(excluded)),
+                )
+        except RuntimeError as error:
+            raise UserError(
+                f'OpenVINO cannot run {self.path} ({reason(error)}); an int8 file for ONNX Runtime '
+                'ends in .onnx'
+            ) from error
         return Attempt(
             settings,
             tuple(excluded),
@@ -60,32 +77,6 @@ class OpenVINOQuantizer:
             partial(open_openvino, model),
             partial(save_openvino, model),
         )
-
-    def quantized(self, excluded: Sequence[str], preset: str) -> Any:
-        """A model in int8.
-
-        Args:
-            excluded: Names of layers that remain in float.
-            preset: NNCF's 'PERFORMANCE' for symmetric activations, 'MIXED' for asymmetric ones.
-
-        Raises:
-            UserError: If OpenVINO cannot run the file.
-        """
-        nncf = require('nncf', PURPOSE)
-        try:
-            with quiet():
-                return nncf.quantize(
-                    self.model.clone(),
-                    nncf.Dataset(self.images),
-                    preset=nncf.QuantizationPreset[preset],
-                    subset_size=len(self.images),
-                    ignored_scope=nncf.IgnoredScope(names=list(excluded)),
-                )
-        except RuntimeError as error:
-            raise UserError(
-                f'OpenVINO cannot run {self.path} ({reason(error)}); an int8 file for ONNX Runtime '
-                'ends in .onnx'
-            ) from error
 
 
 def is_layer(op: Any) -> bool:

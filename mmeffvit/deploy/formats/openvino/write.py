@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from mmeffvit.errors import UserError
@@ -14,17 +13,14 @@ from mmeffvit.utils.text import first_line
 from .open import METADATA
 
 
-def convert_onnx(model: Any) -> Any:
-    """An ONNX model, or its file, as an ``openvino.Model``.
+def convert_onnx(path: str | os.PathLike) -> Any:
+    """An ONNX file as an ``openvino.Model``.
 
     The conversion also fuses activations such as SiLU, which OpenVINO's reader of ONNX files leaves
     in parts until a model is compiled: too late for a quantizer, which would quantize the parts.
     """
     openvino = require('openvino', 'Writing .xml')
-    with quiet(), TemporaryDirectory() as folder:
-        path = model if isinstance(model, str | os.PathLike) else Path(folder, 'model.onnx')
-        if path is not model:
-            require('onnx', 'Writing .xml').save(model, path)
+    with quiet():
         return openvino.convert_model(str(path))
 
 

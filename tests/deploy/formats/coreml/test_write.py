@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.deploy.formats.coreml.write import shapes_of, to_coreml
 from mmeffvit.deploy.formats.fixed_size import calls, export_fixed, lower_rank, shape_of
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.graphs import make_graph
@@ -16,6 +15,10 @@ from mmeffvit.deploy.write import write
 from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
 from tests.variants import sampled
+
+tools = pytest.importorskip('coremltools')
+
+from mmeffvit.deploy.formats.coreml.write import shapes_of, to_coreml  # noqa: E402
 
 # the third stage is the first with attention
 MOBILEVITV2 = dict(
@@ -29,9 +32,8 @@ MOBILEVITV2 = dict(
 
 
 def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
-    tools = pytest.importorskip('coremltools')
     out = tmp_path / 'model.mlpackage'
-    to_coreml(tiny.graph(MOBILEVITV2), tiny.images(), out, metadata=dict(task='features'))
+    to_coreml(tiny.export(tiny.graph(MOBILEVITV2)), out, dict(task='features'))
     assert [path.name for path in tmp_path.iterdir()] == ['model.mlpackage']
     package = tools.models.MLModel(str(out), skip_model_load=True)
     assert package.user_defined_metadata['task'] == 'features'
@@ -56,7 +58,6 @@ CLASSES = {'classes': json.dumps(models.CLASSES), 'palette': json.dumps([[0, 128
     ),
 )  # fmt: skip
 def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tmp_path):
-    tools = pytest.importorskip('coremltools')
     model = models.tiny(name)
     write(make_graph(model), tmp_path / 'm.mlpackage', ExportOptions((96, 128)), CLASSES)
     package = tools.models.MLModel(str(tmp_path / 'm.mlpackage'), skip_model_load=True)
@@ -93,7 +94,6 @@ def test_coordinates_are_those_of_the_boxes_of_the_detector(name):
 
 @pytest.mark.parametrize('half', sampled([False, True], [True]))
 def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
-    tools = pytest.importorskip('coremltools')
     graph = make_graph(models.tiny('segformer_swiftformer_xs_ade20k'))
     write(graph, tmp_path / 'm.mlpackage', ExportOptions((96, 128)), CLASSES, half=half)
     package = tools.models.MLModel(str(tmp_path / 'm.mlpackage'), skip_model_load=True)
@@ -105,7 +105,6 @@ def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
 
 
 def test_float16_is_emulated_and_an_overflow_is_rejected(tmp_path):
-    pytest.importorskip('coremltools')
     graph = tiny.graph(MOBILEVITV2)
     report = str(write(graph, tmp_path / 'm.mlpackage', ExportOptions(tiny.SIZE), half=True))
     errors = [float(value) for value in re.findall(r'relative error (\S+) ', report)]

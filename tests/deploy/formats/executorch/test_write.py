@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import largest_error
-from mmeffvit.deploy.formats.executorch.open import open_executorch
 from mmeffvit.deploy.formats.executorch.write import DECOMPOSITIONS, to_executorch
 from mmeffvit.deploy.formats.fixed_size import RESIZES, calls, export_fixed
+from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.raw import before_nms
 from mmeffvit.errors import UserError
@@ -23,7 +23,7 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
     pytest.importorskip('executorch')
     graph = tiny.graph(tiny.FIRST_STAGE)
     out = tmp_path / 'model.pte'
-    delegation = to_executorch(graph, tiny.images(), out)
+    delegation = to_executorch(tiny.export(graph), out)
     assert [path.name for path in tmp_path.iterdir()] == ['model.pte']
     assert delegation.share > 0.7
     assert 'conv' not in ' '.join(delegation.portable_names)
@@ -32,11 +32,11 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
         expected = graph(images)
     permuted = images.contiguous(memory_format=torch.channels_last)  # other strides
     for given in (images, permuted):
-        found = open_executorch(out).run(given.numpy())
+        found = open_model(out).run(given.numpy())
         for one, other in zip(expected, found.values(), strict=True):
             assert largest_error(one.numpy(), other) < 1e-4
     with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\)'):
-        open_executorch(out).run(np.zeros((1, 3, 32, 32), np.float32))
+        open_model(out).run(np.zeros((1, 3, 32, 32), np.float32))
 
 
 class Parts(nn.Module):
@@ -62,9 +62,9 @@ def test_nms_is_rejected_with_a_message_and_can_be_disabled():
     with pytest.raises(UserError, match=r'ExecuTorch has no kernel for mmeffvit\.nms_mask'):
         export_fixed(graph, images, 'ExecuTorch')
     expected = graph.candidates(graph.normalize(images), tiny.SIZE)
-    found = export_fixed(before_nms(graph), images, 'a test').module()(images)
+    found = export_fixed(before_nms(graph, tiny.SIZE), images, 'a test').module()(images)
     torch.testing.assert_close(found, expected)
     with pytest.raises(UserError, match='MaskRCNNGraph selects regions'):
-        before_nms(make_graph(models.tiny(models.MASK_RCNN)))
+        before_nms(make_graph(models.tiny(models.MASK_RCNN)), tiny.SIZE)
     backbone = tiny.graph()
-    assert before_nms(backbone) is backbone
+    assert before_nms(backbone, tiny.SIZE) is backbone

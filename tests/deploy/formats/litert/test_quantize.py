@@ -82,7 +82,7 @@ class DeadChannel(nn.Module):
 def test_channels_without_weights_keep_their_bias_and_only_products_of_silu_are_int8(tmp_path):
     graph, images = DeadChannel().eval(), tiny.images() / 255
     out = tmp_path / 'model.tflite'
-    to_litert(graph, images, out, {})
+    to_litert(tiny.export(graph), out, {})
     content, count = int8_litert(out.read_bytes(), [images.numpy()])
     assert count == 1
     assert int8_operators(content) == ['CONV_2D', 'LOGISTIC', 'MUL', 'QUANTIZE']

@@ -94,7 +94,7 @@ def test_post_processing_in_numpy_finds_the_objects_of_the_graph(detector):
 
 def test_rejected_operators_are_counted_by_name(tmp_path):
     pytest.importorskip('litert_torch')
-    said = str(to_litert(Rejected(), tiny.images(), tmp_path / 'model.tflite', {}))
+    said = str(to_litert(tiny.export(Rejected()), tmp_path / 'model.tflite', {}))
     assert 'SORT' in said or 'TOPK' in said
     assert re.search(r'others: .*with 5 axes', said), said
 
@@ -102,6 +102,6 @@ def test_rejected_operators_are_counted_by_name(tmp_path):
 def test_an_operator_that_cannot_be_converted_is_reported_in_one_line(tmp_path):
     pytest.importorskip('litert_torch')
     with pytest.raises(UserError, match=r'cannot be converted to LiteRT: .*svd') as caught:
-        to_litert(Unsupported(), tiny.images(), tmp_path / 'model.tflite', {})
+        to_litert(tiny.export(Unsupported()), tmp_path / 'model.tflite', {})
     assert '\n' not in str(caught.value)
     assert not list(tmp_path.iterdir())

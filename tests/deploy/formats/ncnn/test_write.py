@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.deploy.export import ToolOptions
-from mmeffvit.deploy.formats.ncnn.open import open_ncnn
 from mmeffvit.deploy.formats.ncnn.write import to_ncnn
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import open_model
@@ -65,7 +64,7 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
     metadata = json.loads((tmp_path / 'model.ncnn.json').read_text())
     assert metadata['note'] == 'kept'
     assert metadata['input_layout'] == 'CHW float32'
-    session = open_ncnn(out)
+    session = open_model(out)
     assert session.shape == (1, 3, 64, 96)
     assert session.run(tiny.images().numpy())['stride_4'].shape == (1, 16, 16, 24)
     with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\), not \(1, 3, 96, 64\)'):
@@ -73,16 +72,16 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
     assert check_exported(out, ToolOptions())[0].shape == (1, 3, 64, 96)  # without --shape
     old = re.sub(' 0=96 1=64 2=3', '', out.read_text())  # as pnnx writes it
     out.write_text(old)
-    assert open_ncnn(out).shape == (1, 3, None, None)
+    assert open_model(out).shape == (1, 3, None, None)
     with pytest.raises(UserError, match=r'takes images of \(1, 3, 64, 96\), not \(2, 3'):
-        open_ncnn(out).run(tiny.images(2).numpy())
+        open_model(out).run(tiny.images(2).numpy())
     for content in ('[]', '{"resize": {}}'):
         out.with_suffix('.json').write_text(content)
         with pytest.raises(UserError, match=r'param: its metadata must be strings by name'):
             open_model(out)
     out.with_suffix('.bin').write_bytes(b'')
     with pytest.raises(UserError, match='ncnn cannot read'):
-        open_ncnn(out).run(tiny.images().numpy())
+        open_model(out).run(tiny.images().numpy())
 
 
 class Inner(nn.Module):
@@ -103,5 +102,5 @@ class Outer(nn.Module):
 
 def test_an_unknown_operator_is_named_with_its_module(tmp_path):
     with pytest.raises(UserError, match=r'ncnn has no layer for aten::digamma in inner$'):
-        to_ncnn(Outer(), tiny.images(), tmp_path / 'model.param', {})
+        to_ncnn(tiny.export(Outer()), tmp_path / 'model.param', {})
     assert list(tmp_path.iterdir()) == []
