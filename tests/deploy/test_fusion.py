@@ -11,7 +11,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmeffvit.deploy import fuse
 from mmeffvit.models.backbone import Backbone
-from mmeffvit.models.layers.folding import absorb_affine
 from mmeffvit.models.layers.regularization import LayerScale
 from tests.conftest import ROOT
 from tests.models.parity import randomized
@@ -106,9 +105,3 @@ def test_convolutions_shared_by_levels_are_folded_with_the_norm_of_each_level():
             for ours, other in zip(found, expected, strict=True):
                 torch.testing.assert_close(ours, other, rtol=1e-4, atol=1e-5)
     assert not any(isinstance(m, _BatchNorm) for m in fused.modules())
-
-
-def test_a_bias_is_not_folded_into_a_padded_convolution():
-    conv = nn.Conv2d(4, 4, 3, padding=1)
-    with pytest.raises(ValueError, match='1x1'):
-        absorb_affine(conv, torch.ones(4), torch.ones(4))

@@ -232,14 +232,13 @@ def remap(checkpoint: Checkpoint) -> Checkpoint:
     state, reordered = {}, []
     for old, new in renamed.items():
         try:
-            changed = layout.change(new, weights[old])
+            state[new] = layout.change(new, weights[old])
         except Exception as error:  # of tensors with any shape and layout
             raise CheckpointError(
                 f'{checkpoint}: {old} of shape {tuple(weights[old].shape)} does not fit the '
                 f'{layout.name} layout ({reason(error):.80})'
             ) from error
-        state[new] = weights[old] if changed is None else changed
-        if changed is not None and changed.shape == weights[old].shape:
+        if state[new] is not weights[old] and state[new].shape == weights[old].shape:
             reordered.append(new)
     meta = dict(checkpoint.meta)
     if meta.get('CLASSES'):  # of mmdet 2

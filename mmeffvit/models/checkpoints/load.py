@@ -54,7 +54,6 @@ class LoadReport:
     reordered: tuple[str, ...] = ()
     reinitialized: tuple[str, ...] = ()  # randomly initialized for another number of classes
     reasons: Mapping[str, str] = field(default_factory=dict)  # why a key is ignored
-    renamed: Mapping[str, str] = field(default_factory=dict)  # our key of every loaded one
 
     def __str__(self) -> str:
         resized = f'{len(self.resized)} of them resized, ' if self.resized else ''
@@ -221,9 +220,6 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
     is_ours = not layout.table and not release
     resized = module.adapt_weights(state, checkpoint.grids_of(state) if is_ours else None)
     state |= resized
-    names = {}  # of the file
-    if release:
-        names = {new.removeprefix('backbone.'): old for old, new in release.renamed.items()}
     report = LoadReport(
         checkpoint=str(checkpoint),
         layout=release.layout if release else layout.name,
@@ -233,7 +229,6 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
         missing=tuple(key for key in target if key not in state),
         reordered=_reordered(checkpoint, state),
         reasons=reasons,
-        renamed={names.get(old, old): new for old, new in renamed.items() if new in state},
     )
     return Match(checkpoint, state, target, report, MAY_LACK, is_backbone=True)
 
@@ -259,7 +254,6 @@ def _match_model(
     has_auxiliary = [any(key.startswith(AUXILIARY) for key in keys) for keys in (weights, target)]
     unused = [key for key in weights if key.startswith(AUXILIARY) and not has_auxiliary[1]]
     state = {key: value for key, value in weights.items() if key not in (*reinitialized, *unused)}
-    renamed = release.renamed if release else {key: key for key in weights}
     report = LoadReport(
         checkpoint=str(checkpoint),
         layout=release.layout if release else 'mmeffvit',
@@ -269,7 +263,6 @@ def _match_model(
         missing=tuple(key for key in target if key not in state and key not in reinitialized),
         reordered=_reordered(checkpoint, state),
         reinitialized=tuple(reinitialized),
-        renamed={old: new for old, new in renamed.items() if new in state},
     )
     free = not has_auxiliary[0] and not resume
     may_lack = rf'{COUNTERS}|{"^" + re.escape(AUXILIARY) if free else NOTHING}'

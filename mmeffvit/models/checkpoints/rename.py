@@ -65,10 +65,10 @@ class Layout:
         renamed |= {bare[old]: f'backbone.{new}' for old, new in of_backbone.items()}
         return renamed, dropped + [bare[key] for key in dropped_inside]
 
-    def change(self, key: str, value: Tensor) -> Tensor | None:
-        """``value`` in our order and shape; None if it is unchanged."""
+    def change(self, key: str, value: Tensor) -> Tensor:
+        """``value`` in our order and shape."""
         change = next((f for pattern, f in self.changes if re.search(pattern, key)), None)
-        return change(value) if change else None
+        return change(value) if change else value
 
 
 def as_convolution(weight: Tensor) -> Tensor:

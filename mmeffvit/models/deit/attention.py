@@ -3,9 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.models.layers.base_attention import Attention
+from mmeffvit.models.layers.base_attention import Attention, check_heads
 from mmeffvit.models.layers.head_outputs import HeadOutputs
-from mmeffvit.models.layers.heads import check_heads
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries
 
 

@@ -54,18 +54,7 @@ class TalkingHeadsAttention(Attention):
         self.stride = stride
         self.position_bias = PositionBias(num_heads, table_size, resize_matrix=resize_matrix)
         self.mix_scores = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()
-        self.mixed_bias = False
         self.mix_weights = nn.Conv2d(num_heads, num_heads, 1) if mix_heads else nn.Identity()
-
-    @torch.no_grad()
-    def folded(self) -> 'TalkingHeadsAttention':
-        """Mix the biases across the heads in advance, which is equivalent since M_1 is linear."""
-        if isinstance(self.mix_scores, nn.Conv2d):
-            table = self.position_bias.table
-            table.copy_(self.mix_scores.weight[:, :, 0, 0] @ table + self.mix_scores.bias[:, None])
-            self.mix_scores.bias = None
-            self.mixed_bias = True
-        return self
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         bias = self.position_bias(tuple(key.shape[2:]), self.stride)
@@ -79,8 +68,7 @@ class TalkingHeadsAttention(Attention):
         if scores.dtype == torch.float16:
             # large scores overflow: infinities would become NaN when heads are mixed
             scores = scores.clamp(-MAX_HALF_SCORE, MAX_HALF_SCORE)
-        scores = self.biased(scores, bias)
-        weights = self.mix_weights(scores.softmax(dim=-1))
+        weights = self.mix_weights(self.mix_scores(scores + bias).softmax(dim=-1))
         mixed = value @ weights.transpose(2, 3)  # (B, heads, C / heads, N')
         return mixed.flatten(1, 2).unflatten(2, size)
 
@@ -98,7 +86,7 @@ class TalkingHeadsAttention(Attention):
             index = locate(tuple(query.shape[2:]))
             bias = bias[:, index : index + 1]
         scores = scores_of_heads(query, key, self.num_heads, locate)  # (1, heads, N', N)
-        attention = self.biased(scores, bias).softmax(dim=-1)
+        attention = self.mix_scores(scores + bias).softmax(dim=-1)
         mixed = self.mix_weights(attention)
         arrays = {
             name: weights.mean(dim=2).unflatten(2, size)[0]
@@ -110,10 +98,6 @@ class TalkingHeadsAttention(Attention):
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(self, lambda _: self.num_heads)
-
-    def biased(self, scores: Tensor, bias: Tensor) -> Tensor:
-        """``M_1(scores + bias)``."""
-        return self.mix_scores(scores) + bias if self.mixed_bias else self.mix_scores(scores + bias)
 
 
 def prunable_units(layer: 'LocalGlobalAttention | DownsamplingAttention') -> HeadProjections:

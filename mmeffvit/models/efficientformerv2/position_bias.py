@@ -27,7 +27,6 @@ class PositionBias(Gridded):
     """A learned bias per head and distance ``(|rows|, |columns|)``, for maps of any size.
 
     For maps of another size than ``table_size`` the table is resized in two dimensions.
-    :func:`mmeffvit.deploy.fuse` lets it keep the biases of the last size for the next forward pass.
 
     Args:
         num_heads: Number of heads, each with its own table.
@@ -47,30 +46,9 @@ class PositionBias(Gridded):
         super().__init__(table_size)
         self.resize_matrix = resize_matrix
         self.table = nn.Parameter(torch.zeros(num_heads, table_size[0] * table_size[1]))
-        self.is_fused = False
-        # size, stride and type of the last biases, the table they are from, and the biases
-        self._last: tuple[tuple, Tensor, Tensor] | None = None
-
-    def folded(self) -> 'PositionBias':
-        self.is_fused = True
-        return self
 
     def forward(self, size: tuple[int, int], stride: int = 1) -> Tensor:
         """Biases between queries at every ``stride``-th row and column and all keys."""
-        is_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
-        # a tensor that replaces the parameter, as in torch.func, may be batched; on a GPU,
-        # comparing the tables would need a synchronization
-        is_plain = type(self.table) is nn.Parameter and self.table.device.type == 'cpu'
-        if not self.is_fused or is_graph or not is_plain or torch.is_grad_enabled():
-            return self._look_up(size, stride)
-        key, last = (size, stride, self.table.dtype), self._last
-        # by value, however the table was changed: loaded, or written in place
-        if last is None or last[0] != key or not torch.equal(last[1], self.table):
-            # read and set once: threads may share the module
-            self._last = last = key, self.table.clone(), self._look_up(size, stride)
-        return last[2]
-
-    def _look_up(self, size: tuple[int, int], stride: int) -> Tensor:
         if not self.resize_matrix:
             return self._gather(resize_table(self.table, self.grid, size), size, stride)
         matrix = self._gather(self.table, self.grid, stride)

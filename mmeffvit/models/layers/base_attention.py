@@ -58,3 +58,9 @@ class Attention(nn.Module):
     def head_outputs(self) -> HeadOutputs | None:
         """Where the outputs of the heads are; None for a layer without several heads."""
         return None
+
+
+def check_heads(channels: int, num_heads: int) -> None:
+    """Raise a ValueError if channels cannot be divided into heads."""
+    if num_heads < 1 or channels % num_heads:
+        raise ValueError(f'{channels} channels are not divisible into {num_heads} heads')

@@ -26,12 +26,7 @@ def scale_output(conv: nn.Conv2d, factor: Tensor) -> None:
 
 @torch.no_grad()
 def absorb_affine(conv: nn.Conv2d, factor: Tensor, shift: Tensor) -> None:
-    """Fold ``factor * x + shift``, per input channel, into the ``conv`` that follows it.
-
-    Exact for 1x1 convolutions only: a padded convolution would have to pad with ``shift``.
-    """
-    if conv.kernel_size != (1, 1) or conv.groups != 1:
-        raise ValueError(f'an affine map folds into a dense 1x1 convolution only, not into {conv}')
+    """Fold ``factor * x + shift``, per input channel, into the dense 1x1 ``conv`` after it."""
     offset = conv.weight.flatten(1) @ shift
     bias = offset if conv.bias is None else conv.bias + offset
     conv.bias = nn.Parameter(bias, requires_grad=False)

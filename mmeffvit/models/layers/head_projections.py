@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -69,16 +68,10 @@ class HeadProjections(Units):
         return self.mixer.head_channels
 
 
-@runtime_checkable
-class Prunable(Protocol):
-    """A layer with heads or hidden units that can be removed."""
-
-    def prunable_units(self) -> Units: ...
-
-
 def layers_with_units(model: nn.Module) -> dict[str, Units]:
+    """The units of all layers that have ``prunable_units``, by name."""
     named = model.named_modules()
-    return {name: layer.prunable_units() for name, layer in named if isinstance(layer, Prunable)}
+    return {n: layer.prunable_units() for n, layer in named if hasattr(layer, 'prunable_units')}
 
 
 def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:

@@ -3,9 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base_attention import Attention
+from .base_attention import Attention, check_heads
 from .head_outputs import HeadOutputs
-from .heads import check_heads
 
 
 def to_tokens(x: Tensor, patch_size: int) -> Tensor:
@@ -14,16 +13,14 @@ def to_tokens(x: Tensor, patch_size: int) -> Tensor:
     Shape:
         (B, C, H, W), sides divisible by ``patch_size`` -> (B, P, C, N).
     """
-    x = x.unflatten(3, (-1, patch_size)).unflatten(2, (-1, patch_size))
-    return x.permute(0, 3, 5, 1, 2, 4).flatten(4).flatten(1, 2)
+    tokens = F.pixel_unshuffle(x, patch_size).unflatten(1, (x.shape[1], -1))  # (B, C, P, H', W')
+    return tokens.transpose(1, 2).flatten(3)
 
 
 def from_tokens(x: Tensor, patch_size: int, size: tuple[int, int]) -> Tensor:
     """The inverse of :func:`to_tokens` for a map of ``size``."""
-    rows, columns = (side // patch_size for side in size)
-    x = x.unflatten(1, (patch_size, patch_size)).unflatten(4, (rows, columns))
-    # (B, C, rows, p, columns, p)
-    return x.permute(0, 3, 4, 1, 5, 2).flatten(4).flatten(2, 3)
+    grid = [side // patch_size for side in size]
+    return F.pixel_shuffle(x.transpose(1, 2).flatten(1, 2).unflatten(2, grid), patch_size)
 
 
 class SelfAttention(Attention):

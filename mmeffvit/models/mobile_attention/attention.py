@@ -85,17 +85,7 @@ class MobileAttention(HeadMixer):
         y  = sigmoid(I') * Q (K^T (N softmax_n(O') * V)) / Z
 
     The paper and the authors' code differ, and neither can be checked against weights, since none
-    are released. ``form`` chooses between them:
-
-    ========================  ==========  ========  ==========
-    ``form``                  'default'   'code'    'paper'
-    ========================  ==========  ========  ==========
-    Phi                       sigmoid     sigmoid   of x / |x|
-    O' clipped to [-1, 1]     yes         yes       no
-    factor of the softmax     yes         yes       no
-    Z                         by token    by head   by token
-    added to Q and K          1e-6        1e-6      0
-    ========================  ==========  ========  ==========
+    are released. ``form`` chooses a row of :data:`FORMS`, whose columns :class:`Form` explains.
 
     The default is the code with the divisor of equation 7, so that the output does not grow with
     the number of tokens. The paper does not state the axis of the softmax: the tokens, according to

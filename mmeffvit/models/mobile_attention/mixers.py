@@ -4,32 +4,21 @@ from collections.abc import Callable
 
 from mmeffvit.models.layers.base_attention import Attention
 
-from .ablations import (
-    CastlingAttention,
-    ControlVariateAttention,
-    FlowAttention,
-    GatedAttention,
-    HeadLinearAttention,
-    HeadSoftmaxAttention,
-    HydraAttention,
-    SqueezeExciteAttention,
-    TokenLinearAttention,
-    TokenSoftmaxAttention,
-)
+from . import ablations
 from .attention import MobileAttention
 
 # of the channels of queries and of values, and the heads of the replaced attention
 Mixer = Callable[[int, int, int], Attention]
 MIXERS: dict[str, type[Attention]] = {
     'mobile': MobileAttention,
-    'token_softmax': TokenSoftmaxAttention,
-    'token_linear': TokenLinearAttention,
-    'head_softmax': HeadSoftmaxAttention,
-    'head_linear': HeadLinearAttention,
-    'squeeze_excite': SqueezeExciteAttention,
-    'gated': GatedAttention,
-    'hydra': HydraAttention,
-    'castling': CastlingAttention,
-    'eva': ControlVariateAttention,
-    'flow': FlowAttention,
+    'token_softmax': ablations.TokenSoftmaxAttention,
+    'token_linear': ablations.TokenLinearAttention,
+    'head_softmax': ablations.HeadSoftmaxAttention,
+    'head_linear': ablations.HeadLinearAttention,
+    'squeeze_excite': ablations.SqueezeExciteAttention,
+    'gated': ablations.GatedAttention,
+    'hydra': ablations.HydraAttention,
+    'castling': ablations.CastlingAttention,
+    'eva': ablations.ControlVariateAttention,
+    'flow': ablations.FlowAttention,
 }

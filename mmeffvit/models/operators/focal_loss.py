@@ -1,4 +1,4 @@
-"""Focal loss of arXiv:1708.02002, with p a sigmoid per class or a softmax over classes."""
+"""Focal loss of arXiv:1708.02002, with p a sigmoid per class."""
 
 import torch
 import torch.nn.functional as F
@@ -50,58 +50,8 @@ def sigmoid_focal_loss_backward(
     grad_input.copy_(grad * class_weights(weight, target)[:, None])
 
 
-def softmax_focal_loss_forward(
-    input: Tensor, target: Tensor, weight: Tensor, output: Tensor, gamma: float, alpha: float
-) -> None:
-    """Write ``-alpha (1 - p)^gamma log p`` for the probability p of each label.
-
-    Args:
-        input: Probabilities, after the softmax.
-        target: Labels; negative ones are ignored.
-        weight: One per class, or none.
-        output: Receives the losses.
-        gamma: Exponent, at least 0.
-        alpha: Factor of all losses.
-
-    Shape:
-        (N, C), (N,) -> (N,)
-    """
-    p = probability(input, target)
-    output.copy_(-alpha * (1 - p) ** gamma * log(p) * class_weights(weight, target))
-
-
-def softmax_focal_loss_backward(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor,
-    buff: Tensor,
-    grad_input: Tensor,
-    gamma: float,
-    alpha: float,
-) -> None:
-    """Write the derivative of :func:`softmax_focal_loss_forward` by its logits.
-
-    ``buff`` receives the derivative by the logit of the label, divided by 1 - p.
-    """
-    p = probability(input, target)
-    slope = alpha * (gamma * (1 - p) ** (gamma - 1) * p * log(p) - (1 - p) ** gamma)
-    buff.copy_(slope * class_weights(weight, target))
-    difference = one_hot(target, input.shape[1]).to(p.dtype) - in_float32(input)
-    grad_input.copy_(buff[:, None] * difference)
-
-
 def one_hot(target: Tensor, num_classes: int) -> Tensor:
     return target[:, None] == torch.arange(num_classes, device=target.device)
-
-
-def probability(softmax: Tensor, target: Tensor) -> Tensor:
-    """Return the probability of each label, 1 for those that are ignored: their loss is 0."""
-    p = in_float32(softmax).gather(1, target.clamp(min=0)[:, None]).squeeze(1)
-    return torch.where(target >= 0, p, 1)
-
-
-def log(p: Tensor) -> Tensor:
-    return p.clamp(min=torch.finfo(torch.float32).tiny).log()
 
 
 def class_weights(weight: Tensor, target: Tensor) -> Tensor:

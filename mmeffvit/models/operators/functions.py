@@ -20,8 +20,6 @@ OPERATORS = (
     roi_align.roi_align_forward,
     focal_loss.sigmoid_focal_loss_backward,
     focal_loss.sigmoid_focal_loss_forward,
-    focal_loss.softmax_focal_loss_backward,
-    focal_loss.softmax_focal_loss_forward,
     box_nms.softnms,
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {function.__name__: function for function in OPERATORS}

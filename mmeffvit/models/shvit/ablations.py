@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
+from mmeffvit.models.layers.base_attention import check_heads
 from mmeffvit.models.layers.conv import ChannelNorm, ConvNorm
 from mmeffvit.models.layers.head_outputs import HeadOutputs
-from mmeffvit.models.layers.heads import check_heads
 from mmeffvit.models.layers.reading import Locate, Reading, read_softmax
 from mmeffvit.models.layers.self_attention import SelfAttention
 

@@ -3,10 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from mmeffvit.models.layers.base_attention import Attention
-from mmeffvit.models.layers.head_outputs import HeadOutputs
-from mmeffvit.models.layers.heads import check_heads
 from mmeffvit.models.layers.norms import unit_norm
+from mmeffvit.models.layers.self_attention import SelfAttention
 
 from .attention import EfficientAdditiveAttention
 
@@ -42,7 +40,7 @@ class KeyValueAdditiveAttention(EfficientAdditiveAttention):
 AXES = ('keys', 'queries')
 
 
-class TransposeAttention(Attention):
+class TransposeAttention(SelfAttention):
     """Transpose self-attention, equation 2 of SwiftFormer (arXiv:2303.15446).
 
     ``y = W_o (v softmax(q^T k / sqrt(D)))`` in every head, with ``q, k, v = W x``: the scores are
@@ -63,29 +61,16 @@ class TransposeAttention(Attention):
     """
 
     def __init__(self, channels: int, num_heads: int = 1, *, softmax_over: str = 'keys') -> None:
-        super().__init__()
-        check_heads(channels, num_heads)
+        super().__init__(channels, num_heads)
         if softmax_over not in AXES:
             raise ValueError(f'softmax_over is {softmax_over!r}; choose one of {AXES}')
-        self.num_heads = num_heads
         self.axis = 3 if softmax_over == 'keys' else 2
-        self.qkv = nn.Conv2d(channels, 3 * channels, 1)
-        self.out = nn.Conv2d(channels, channels, 1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        # (B, M, D, N) each
-        query, key, value = self.qkv(x).flatten(2).unflatten(1, (3, self.num_heads, -1)).unbind(1)
-        mixed = self.mix(query, key, value)
-        return self.out(mixed.flatten(1, 2).unflatten(2, x.shape[2:]))
-
-    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, size: tuple[int, int]) -> Tensor:
         """Attention between the channels of every head: (B, M, D, N) -> (B, M, D, N)."""
         # the scores are a sum over the tokens: scaled before it, they fit half precision longer
         scores = (query * query.shape[2] ** -0.5) @ key.transpose(2, 3)  # (B, M, D, D)
         return scores.softmax(dim=self.axis).transpose(2, 3) @ value
-
-    def head_outputs(self) -> HeadOutputs:
-        return HeadOutputs(self.out, lambda _: self.num_heads, incoming=True)
 
 
 class CrossCovarianceAttention(TransposeAttention):
@@ -112,6 +97,6 @@ class CrossCovarianceAttention(TransposeAttention):
         super().__init__(channels, num_heads)
         self.temperature = nn.Parameter(torch.ones(num_heads, 1, 1))
 
-    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, size: tuple[int, int]) -> Tensor:
         scores = unit_norm(query, dim=3) @ unit_norm(key, dim=3).transpose(2, 3)  # (B, M, D, D)
         return (scores * self.temperature).softmax(dim=-1) @ value

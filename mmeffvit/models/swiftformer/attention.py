@@ -1,10 +1,8 @@
 """Efficient additive attention, the token mixer of SwiftFormer (arXiv:2303.15446)."""
 
-import torch
 from torch import Tensor, nn
 
 from mmeffvit.models.layers.base_attention import Attention
-from mmeffvit.models.layers.folding import absorb_affine
 from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import Locate, Reading
 
@@ -43,13 +41,6 @@ class EfficientAdditiveAttention(Attention):
         self.score = nn.Conv2d(channels, 1, 1, bias=False)  # w, one score per position
         self.proj = nn.Conv2d(channels, channels, 1)
         self.out = nn.Conv2d(channels, channels, 1) if form == 'code' else nn.Identity()
-
-    def folded(self) -> 'EfficientAdditiveAttention':
-        """Fold the bias of W_p into W_f's, which saves one addition per pixel."""
-        if isinstance(self.out, nn.Conv2d):
-            absorb_affine(self.out, torch.ones_like(self.proj.bias), self.proj.bias)
-            self.proj.bias = None
-        return self
 
     def forward(self, x: Tensor) -> Tensor:
         query, key = self.query(x), self.key(x)

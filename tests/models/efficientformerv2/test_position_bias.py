@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from mmeffvit.deploy.fusion import fuse
 from mmeffvit.models.efficientformerv2.position_bias import PositionBias, resize_table
 
 
@@ -19,30 +18,6 @@ def test_resizing_is_bilinear_in_both_distances_and_keeps_the_corners():
     resized = resize_table(table, (3, 4), (5, 7)).view(5, 7)
     expected = 10 * torch.arange(5.0)[:, None] / 2 + torch.arange(7.0) / 2
     torch.testing.assert_close(resized, expected)
-
-
-@torch.no_grad()
-def test_a_fused_module_keeps_the_biases_of_the_last_size():
-    bias, plain = made_for(4, 4), made_for(4, 4)
-    plain.load_state_dict(bias.state_dict())
-    fused = fuse(bias)
-    for size, stride, dtype in (
-        ((5, 7), 1, torch.float32), ((5, 7), 2, torch.float32), ((7, 5), 2, torch.float32),
-        ((7, 5), 2, torch.float64),
-    ):  # fmt: skip
-        found = fused.to(dtype)(size, stride)
-        assert torch.equal(found, plain.to(dtype)(size, stride))
-        assert fused(size, stride) is found
-        assert plain(size, stride) is not plain(size, stride)
-    with torch.enable_grad():
-        assert fused((7, 5), 2).requires_grad
-    fused.table.mul_(2)  # as by a step of training
-    assert torch.equal(fused((7, 5), 2), 2 * found)
-    fused.table.data.mul_(2)  # without a step in between
-    assert torch.equal(fused((7, 5), 2), 4 * found)
-    fused.load_state_dict(plain.state_dict())
-    assert torch.equal(fused((7, 5), 2), plain((7, 5), 2))
-    assert fused.to('meta')((7, 5), 2).is_meta
 
 
 @pytest.mark.parametrize('stride', [1, 2])
