@@ -10,7 +10,7 @@ from mmengine.device import utils as mmengine_device
 
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
-from tests.conftest import ROOT, message_of, rejected, run_command, run_command_here
+from tests.conftest import ROOT, message_of, rejected, run_command_here
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
 FAST = [
@@ -54,9 +54,9 @@ def test_tta_merges_flipped_masks(trained, shapes, tmp_path):
 @pytest.mark.slow
 def test_a_missing_data_set_is_named_and_debug_shows_the_traceback(tmp_path):
     arguments = (SHAPES, '--work-dir', tmp_path, '--cfg-options', 'data_root=nowhere/')
-    run = run_command('train', *arguments)
     path = 'nowhere/annotations/instances_train2017.json'
-    assert re.search(f'annotation file .*{path}.*DATA_ROOT.*data_root=', message_of(run))
+    message = rejected('train', *arguments)
+    assert re.search(f'annotation file .*{path}.*DATA_ROOT.*data_root=', message)
     with pytest.raises(UserError, match='annotation file'):  # Python prints the traceback
         run_command_here('train', *arguments, '--debug')
 

@@ -92,8 +92,7 @@ print(model.load_pretrained(whole))
 
 @pytest.mark.slow
 def test_the_folder_of_a_fifth_family_is_found_without_an_edit_elsewhere(tmp_path):
-    ignore = shutil.ignore_patterns('__pycache__')
-    shutil.copytree(PACKAGE, tmp_path / 'mmeffvit', ignore=ignore)
+    shutil.copytree(PACKAGE, tmp_path / 'mmeffvit')
     folder = tmp_path / 'mmeffvit' / 'models' / 'fifth'
     folder.mkdir()
     (folder / 'backbone.py').write_text(FIFTH)
