@@ -24,7 +24,7 @@ from mmeffvit.deploy.runtime.metadata import NO_RESIZE
 from mmeffvit.deploy.write import write
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import Detections
-from tests.conftest import ROOT, run_command_here, run_python
+from tests.conftest import ROOT, run_command_here, run_python, succeeded
 from tests.deploy import models
 from tests.variants import sampled
 
@@ -38,9 +38,8 @@ def test_the_documented_example_finds_objects_without_mmeffvit(picture, tmp_path
     assert set(imported) <= {'json', 'sys', 'numpy', 'onnxruntime', 'PIL'}
     script = tmp_path / 'example.py'
     script.write_text(example)
-    shown = run_python(script, models.file_for_any_size(DETECTOR), picture)
-    assert shown.returncode == 0, shown.stdout
-    assert re.search(r'^[a-e] [01]\.\d+ \[', shown.stdout, re.M), shown.stdout
+    printed = succeeded(run_python(script, models.file_for_any_size(DETECTOR), picture))
+    assert re.search(r'^[a-e] [01]\.\d+ \[', printed, re.M), printed
 
 
 @pytest.fixture(scope='module')

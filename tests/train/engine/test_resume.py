@@ -17,7 +17,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine import train as engine
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.zoo.runs import latest_checkpoint
-from tests.conftest import ROOT, message_of, run_command, run_command_here
+from tests.conftest import ROOT, message_of, output_of, run_command, run_command_here
 from tests.hostile.cases_checkpoints import saved
 from tests.hostile.damage import relisted
 from tests.hostile.judge import CANARY
@@ -70,8 +70,7 @@ def killed_by(number: int) -> dict[str, str]:
 @pytest.fixture(scope='module')
 def uninterrupted(config, shapes, tmp_path_factory) -> Path:
     work_dir = tmp_path_factory.mktemp('uninterrupted')
-    run = run_command_here(*command(config, work_dir, shapes))
-    assert run.returncode == 0, run.stdout
+    output_of(*command(config, work_dir, shapes))
     return work_dir
 
 
@@ -91,8 +90,7 @@ def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted,
     assert killed.returncode == -9
     assert not processes_of(tmp_path)
     assert latest_checkpoint(tmp_path).path.name == 'epoch_1.pth'
-    run = run_command_here(*command(config, tmp_path, shapes, '--resume'))
-    assert run.returncode == 0, run.stdout
+    output_of(*command(config, tmp_path, shapes, '--resume'))
     expected = read_content(uninterrupted / 'epoch_3.pth')
     resumed = read_content(tmp_path / 'epoch_3.pth')
     assert resumed['meta']['iter'] == expected['meta']['iter'] == 9

@@ -21,7 +21,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder import fit_batch
 from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.utils.files import locked
-from tests.conftest import ROOT, rejected, run_command_here, run_python
+from tests.conftest import ROOT, output_of, rejected, run_command_here, run_python, succeeded
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
 
 SEGFORMER = 'segformer_swiftformer_xs_ade20k'
@@ -39,27 +39,25 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     (tmp_path / 'here').mkdir()
     monkeypatch.chdir(tmp_path / 'here')
     options = ('--export', 'none', *FAST, '--batch', 'auto')
-    run = run_command_here('train', root, '--work-dir', work_dir, *options)
-    assert run.returncode == 0, run.stdout
+    printed = output_of('train', root, '--work-dir', work_dir, *options)
     assert files_in(root) == before
     assert not list((tmp_path / 'here').iterdir())
-    assert f'{root}: YOLO, 4 classes' in run.stdout
+    assert f'{root}: YOLO, 4 classes' in printed
     for row in ('box AP', 'best', 'pictures', 'curves', 'per class', 'errors'):
-        assert f'\n  {row} ' in run.stdout
-    assert 'not made' not in run.stdout
+        assert f'\n  {row} ' in printed
+    assert 'not made' not in printed
     result = work_dir / 'result'
     sheet = cv2.imread(str(result / 'contact_sheet.png'))
     assert sheet.shape == (28 + 2 * (22 + 384 + 6) + 34, 2 * (2 * 384 + 6), 3)  # and a legend
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
-    said = [line for line in run.stdout.splitlines() if line.startswith('--batch auto: ')]
+    said = [line for line in printed.splitlines() if line.startswith('--batch auto: ')]
     assert re.fullmatch(r'--batch auto: 2 images take 0\.\d GiB of \d.* GiB', *said), said
-    assert 'from scratch: all layers and norms are trained; the learning rate of the' in run.stdout
-    for command in re.findall(r'^  mmeffvit (.*)$', run.stdout, re.MULTILINE):
+    assert 'from scratch: all layers and norms are trained; the learning rate of the' in printed
+    for command in re.findall(r'^  mmeffvit (.*)$', printed, re.MULTILINE):
         # for any size it takes a quarter minute
         more = ('--shape', 64, 64) if command.startswith('export') else ()
-        pasted = run_command_here(*shlex.split(command), *more)
-        assert pasted.returncode == 0, pasted.stdout
+        output_of(*shlex.split(command), *more)
     assert len(list((work_dir / 'predictions').iterdir())) == 4
     # no best one is saved where so young a model finds nothing, which depends on the seed
     assert (work_dir / 'run2' / 'epoch_1.pth').is_file()
@@ -72,11 +70,9 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     with pytest.raises(UserError, match='two images do not fit'):
         fit_batch.largest_batch(config, 4, 1)
     assert load_config(config).model.backbone.init_cfg is None
-    again = run_command_here('train', root, '--work-dir', work_dir, *FAST)
-    assert again.returncode == 2
-    assert 'has a run already: continue it with --resume' in again.stdout
-    checked = run_command_here('check', config)
-    assert checked.returncode == 0, checked.stdout
+    message = rejected('train', root, '--work-dir', work_dir, *FAST)
+    assert 'has a run already: continue it with --resume' in message
+    output_of('check', config)
 
 
 def test_a_work_dir_in_use_is_left_as_it_is(shapes, tmp_path):
@@ -109,16 +105,15 @@ main(sys.argv[1:])
 @pytest.mark.slow
 def test_a_folder_becomes_a_model_without_the_packages_of_exporters(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
-    run = run_python('-c', WITHOUT, 'train', root, '--work-dir', tmp_path / 'work', *FAST)
-    assert run.returncode == 0, run.stdout
-    assert (
-        'nothing will be exported: Writing .onnx needs onnx, which is not installed' in run.stdout
+    printed = succeeded(
+        run_python('-c', WITHOUT, 'train', root, '--work-dir', tmp_path / 'work', *FAST)
     )
-    assert 'to predict on images' in run.stdout
-    assert 'trained from random weights' in run.stdout.partition(' on bolts')[2]  # at the end
-    assert re.search(r'^epoch 1/1  loss \S+  \S+ images/s  ', run.stdout, re.MULTILINE)
+    assert 'nothing will be exported: Writing .onnx needs onnx, which is not installed' in printed
+    assert 'to predict on images' in printed
+    assert 'trained from random weights' in printed.partition(' on bolts')[2]  # at the end
+    assert re.search(r'^epoch 1/1  loss \S+  \S+ images/s  ', printed, re.MULTILINE)
     # what others say is in the file
-    assert not re.search(r'mmengine - |Warning|creating index', run.stdout)
+    assert not re.search(r'mmengine - |Warning|creating index', printed)
     assert 'creating index' in (tmp_path / 'work' / 'run' / 'console.log').read_text()
 
 
@@ -154,26 +149,24 @@ def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
     arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
     assert 'no run to resume' in rejected(*arguments, '--resume')
-    assert run_command_here(*arguments).returncode == 0
+    output_of(*arguments)
     other = run_command_here(*arguments, '--resume', '--image-size', 64)
     assert '--image-size is 64, and the run in' in other.stdout
-    resumed = run_command_here(*arguments, '--resume', '--epochs', 2)
-    assert resumed.returncode == 0, resumed.stdout
-    assert '2 epochs instead of 1' in resumed.stdout
+    printed = output_of(*arguments, '--resume', '--epochs', 2)
+    assert '2 epochs instead of 1' in printed
     bare = tmp_path / 'bare.pth'
     torch.save(read_content(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
     changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
-    started = run_command_here(
+    printed = output_of(
         'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--nproc-per-node', 1,
         '--epochs', 9, '--patience', 1, '--weights', bare, '--cfg-options', *changes,
     )  # fmt: skip
-    assert started.returncode == 0, started.stdout
     assert 'CachedMosaic' in (tmp_path / 'next' / 'rtmdet_swiftformer_xs.py').read_text()
     run = tmp_path / 'next' / 'run'
     assert 'Switch pipeline now!' in (run / 'console.log').read_text()
     assert (run / 'epoch_2.pth').is_file()
     assert not (run / 'epoch_3.pth').exists()  # the second is no better than the first by 2
-    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_2\.pth\n', started.stdout)
+    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_2\.pth\n', printed)
 
 
 def check_segmentor(said: str, name: str, work_dir: Path) -> None:
@@ -187,27 +180,25 @@ def check_segmentor(said: str, name: str, work_dir: Path) -> None:
 @pytest.mark.variant
 def test_a_segmentor_learns_from_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
-    run = run_command_here(
+    printed = output_of(
         'train', root, '--work-dir', tmp_path / 'work', '--model', SEGFORMER, *FAST,
         '--image-size', 64, '--export', 'none',
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    check_segmentor(run.stdout, SEGFORMER, tmp_path / 'work')
+    check_segmentor(printed, SEGFORMER, tmp_path / 'work')
 
 
 @pytest.mark.slow
 def test_a_segmentor_learns_from_label_maps_and_a_failed_int8_step_is_one_line(tmp_path, log):
     root, work_dir = tmp_path / 'parts', tmp_path / 'work'
     write_maps(root)
-    run = run_command_here(
+    printed = output_of(
         'train', root, '--work-dir', work_dir, *FAST, '--image-size', 64, '--export', '.onnx',
         '--int8', '--cfg-options', *starmap(option_text, SMALL.items()),
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    check_segmentor(run.stdout, 'segformer_shvit_s1_lightpan_ade20k', work_dir)  # the default
-    assert re.search(r'int8.onnx: .*; mIoU [\d.]+ % on the val split\n', run.stdout)
+    check_segmentor(printed, 'segformer_shvit_s1_lightpan_ade20k', work_dir)  # the default
+    assert re.search(r'int8.onnx: .*; mIoU [\d.]+ % on the val split\n', printed)
     # what is done before is shown before
-    assert run.stdout.index('model.onnx\n') < run.stdout.index('  quantizing ')
+    assert printed.index('model.onnx\n') < printed.index('  quantizing ')
     result = work_dir / 'result'
     (result / 'int8.onnx').unlink()
     (config,) = work_dir.glob('*.py')
@@ -226,8 +217,7 @@ def test_a_segmentor_learns_from_label_maps_and_a_failed_int8_step_is_one_line(t
     assert 'to predict on images' in log.text[log.text.index(line) :]
     lost.write_bytes(kept)
     (command,) = re.findall(r'^  mmeffvit (quantize .*)$', log.text, re.MULTILINE)
-    pasted = run_command_here(*shlex.split(command), '--allow-slower')
-    assert pasted.returncode == 0, pasted.stdout
+    output_of(*shlex.split(command), '--allow-slower')
     assert (result / 'int8.onnx').is_file()
 
 
@@ -235,12 +225,11 @@ def test_a_segmentor_learns_from_label_maps_and_a_failed_int8_step_is_one_line(t
 @pytest.mark.variant
 def test_instance_masks_are_trained_on_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
-    run = run_command_here(
+    printed = output_of(
         'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
         *FAST, '--image-size', 64, '--class-balanced', '--grad-accum-steps', 2, '--export', 'none',
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert '\n  mask AP ' in run.stdout
+    assert '\n  mask AP ' in printed
     assert (tmp_path / 'work' / 'result' / 'errors' / 'segm' / 'errors.md').is_file()
 
 
