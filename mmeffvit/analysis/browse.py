@@ -82,18 +82,17 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
     if options.number < 1:
         raise UserError(f'--num-images is {options.number}; give 1 or more')
     config = open_config(config_path, options.cfg_options)
-    scope = config.default_scope
     if not config.get(f'{options.split}_dataloader'):
         raise UserError(f'{config_path} has no {options.split}_dataloader')
     check_data(config, (options.split,))
-    with isolated(scope):
-        images = draw_samples(config, scope, options)
+    with isolated(config.default_scope):
+        images = draw_samples(config, options)
         title = describe(config, options)
         logger.info(title)
         return write_sheets(list(images), Path(config_path).stem, title, options)
 
 
-def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator[np.ndarray]:
+def draw_samples(config: Config, options: BrowseOptions) -> Iterator[np.ndarray]:
     """The drawn samples: (H, W, 3) uint8 RGB each."""
     settings = loader_settings(config, options)
     try:
@@ -103,7 +102,7 @@ def draw_samples(config: Config, scope: str, options: BrowseOptions) -> Iterator
         raise UserError(f'{config.filename}: {options.split} data: {error}') from error
     check_batches(loader, options.split)
     name_unreadable(loader.dataset)
-    visualizer = build_visualizer(config, scope, loader.dataset.metainfo)
+    visualizer = build_visualizer(config, loader.dataset.metainfo)
     preprocessor = MODELS.build(own_model_config(config).data_preprocessor)
     set_random_seed(options.seed)
     mixes = 'max_cached_images' in str(settings)
@@ -213,8 +212,9 @@ def write_sheets(
     return paths
 
 
-def build_visualizer(config: Config, scope: str, meta: Mapping[str, Any]) -> Visualizer:
+def build_visualizer(config: Config, meta: Mapping[str, Any]) -> Visualizer:
     """The config's visualizer, or the default one, without backends that write files."""
+    scope = config.default_scope
     settings = dict(config.get('visualizer') or dict(type=f'{scope}.{VISUALIZER[scope]}'))
     # visualizers are cached by name, with their settings
     settings.update(name=f'browse_{time.time_ns()}', vis_backends=None, save_dir=None)

@@ -34,12 +34,9 @@ MAX_LINES = 20  # lines of a run that counts iterations and does not validate
 @contextmanager
 def run_console(verbose: bool) -> Iterator[list['RunConsole']]:
     """The hooks that show a run; none if mmengine's log is shown, or in other ranks than 0."""
-    if verbose or int(os.environ.get('RANK', 0)):
-        yield []
-        return
     console = RunConsole()
     try:
-        yield [console]
+        yield [] if verbose or int(os.environ.get('RANK', 0)) else [console]
     finally:
         console.hide()
 

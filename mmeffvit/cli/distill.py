@@ -7,12 +7,14 @@ work dir, and the student is trained on them as by `mmeffvit train DATA`.
 
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmeffvit.data.predictions import Wanted
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
+from mmeffvit.inference.pseudo_labels import Teacher
+from mmeffvit.train.folder.distill import DistillOptions, distill
 from mmeffvit.zoo.source import Kind, classify
 
 from .arguments import (
@@ -25,9 +27,6 @@ from .arguments import (
 )
 from .console import run_console
 from .train import add_overrides, add_training, set_steps, take_finetune_options
-
-if TYPE_CHECKING:
-    from mmeffvit.inference.pseudo_labels import Teacher
 
 
 def make_parser() -> ArgumentParser:
@@ -94,9 +93,7 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
             f'{len(images)} arguments after the teacher; give [CHECKPOINT] and one folder of images'
         )
     set_steps(values)
-    from mmeffvit.train.folder.distill import DistillOptions, distill
-
-    from .finish import check_exports, finish
+    from .finish import check_exports, finish  # needs pycocotools
 
     *checkpoint, folder = images
     with run_console(values['verbose']) as hooks:
@@ -109,9 +106,7 @@ def run(student: str, teacher: str, images: list[str], **values: Any) -> None:
         distill(student, teacher, Path(folder), options, open_teacher, finish)
 
 
-def open_teacher(name: str, checkpoint: str | None) -> 'Teacher':
+def open_teacher(name: str, checkpoint: str | None) -> Teacher:
     """A model that predicts labels."""
-    from mmeffvit.inference.pseudo_labels import Teacher
-
     exported = classify(name) is Kind.EXPORTED
     return Teacher(name, ExportedPredictor(name) if exported else Predictor(name, checkpoint))

@@ -31,13 +31,12 @@ from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.options import FinetuneOptions
-from mmeffvit.train.folder.run import NO_EXPORT
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
 from mmeffvit.zoo.runs import best_checkpoint
 
-DEFAULT_EXPORT = ('.onnx',)
+DEFAULT_EXPORT, NO_EXPORT = ('.onnx',), 'none'
 ZERO = 0.05  # percent: 0.0 in tables
 
 
@@ -55,7 +54,7 @@ def check_exports(options: FinetuneOptions) -> FinetuneOptions:
         )
     if options.int8:
         require('onnxruntime.quantization', '--int8')
-    return replace(options, export=export or [NO_EXPORT])
+    return replace(options, export=export)
 
 
 def exportable(suffixes: Sequence[str] | None) -> list[str]:
@@ -87,7 +86,6 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     Raises:
         UserError: If there is no checkpoint.
     """
-    export = [suffix for suffix in options.export if suffix != NO_EXPORT]
     result = config_path.with_name('result')
     checkpoint = best_checkpoint(config_path.with_name('run')).path
     test = RunOptions(result / 'test', options.cfg_options, verbose=options.verbose)
@@ -98,7 +96,7 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     }  # fmt: skip
     if run.config.default_scope == 'mmdet':
         jobs['errors'] = run.errors
-    jobs |= {suffix: partial(run.export, suffix) for suffix in export}
+    jobs |= {suffix: partial(run.export, suffix) for suffix in options.export}
     rows = {name: f'{value} %{run.details(name)}' for name, value in in_percent(metrics).items()}
     rows['best'] = str(checkpoint)
     for name, job in jobs.items():

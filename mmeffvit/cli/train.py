@@ -8,7 +8,7 @@ import shlex
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmeffvit.config.load import find_config
 from mmeffvit.data.detect import Task
@@ -18,6 +18,10 @@ from mmeffvit.train.engine.options import check_accelerator, use_device
 from mmeffvit.train.engine.processes import train_in_processes, work_dir_of
 from mmeffvit.train.engine.step_format import ROUNDED
 from mmeffvit.train.engine.train import train
+from mmeffvit.train.folder.classify import classify as train_classifier
+from mmeffvit.train.folder.options import FinetuneOptions
+from mmeffvit.train.folder.recipe import Overrides
+from mmeffvit.train.folder.run import finetune
 from mmeffvit.utils.interrupts import reports
 from mmeffvit.zoo.source import classify
 
@@ -37,9 +41,6 @@ from .arguments import (
     take_run_options,
 )
 from .console import RunConsole, run_console
-
-if TYPE_CHECKING:
-    from mmeffvit.train.folder.options import FinetuneOptions
 
 AS_SETTINGS = {
     'channels_last': 'channels_last',
@@ -193,10 +194,7 @@ def run(config: str, **values: Any) -> None:
     of_config = (*names_in(parser, OF_CONFIG), 'deterministic')
     reject(parser, values, of_config, what, 'train the config that is written')
     reject(parser, values, ('launcher',), what, '--nproc-per-node N starts torchrun itself')
-    from mmeffvit.train.folder.classify import classify as train_classifier
-    from mmeffvit.train.folder.run import finetune
-
-    from .finish import check_exports, finish
+    from .finish import check_exports, finish  # needs pycocotools
 
     of_data['found'] = found
     is_classes = found is not None and found.task is Task.CLASSES
@@ -208,11 +206,8 @@ def run(config: str, **values: Any) -> None:
             finetune(Path(config), check_exports(options), finish)
 
 
-def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> 'FinetuneOptions':
+def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -> FinetuneOptions:
     """Remove the values for the training on a dataset, and return them as options."""
-    from mmeffvit.train.folder.options import FinetuneOptions
-    from mmeffvit.train.folder.recipe import Overrides
-
     return FinetuneOptions(
         **take(values, FinetuneOptions),
         overrides=Overrides(**take(values, Overrides)),

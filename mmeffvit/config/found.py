@@ -6,7 +6,7 @@ literals, and :func:`fault_of` finds nothing in it beyond what the tables here a
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import isclass
@@ -24,6 +24,7 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.schema import is_dict, is_list, is_text
 
 from .beside import LiteralConfig, dumped_values
+from .values import dicts_in, keyed_dicts_in
 
 PACKAGES = ('mmengine', 'mmcv', 'mmdet', 'mmseg', 'mmpretrain', 'mmeffvit')
 OF_MMCV = ('mmcv.cnn', 'mmcv.ops', 'mmcv.transforms')  # which register their classes
@@ -82,7 +83,7 @@ def read_found(path: str | Path) -> Config:
         )
     for name in imports_of(values):
         import_module(name)
-    for _, _, settings in dicts_in(values):
+    for _, settings in dicts_in(values):
         if is_teacher(settings):
             settings['trusted'] = False
     values['work_dir'] = str(Path(path).parent)  # the folder may have been moved
@@ -97,7 +98,7 @@ def fault_of(values: Mapping[Any, Any]) -> str | None:
     for name in imports_of(values):
         if not is_text(name) or name.partition('.')[0] not in PACKAGES:
             return f'custom_imports imports {name!r:.80}'
-    found = list(dicts_in(values))
+    found = list(keyed_dicts_in(values))
     scopes = [each.get(name) for _, _, each in found for name in SCOPES]
     known = {'mmengine': classes_of('mmengine')}
     known |= {scope: classes_of(scope) for scope in PACKAGES if scope in scopes}
@@ -200,17 +201,6 @@ def imports_of(values: Mapping[Any, Any]) -> list[Any]:
     imports = values.get('custom_imports')
     names = imports.get('imports') if is_dict(imports) else imports
     return list(names) if is_list(names) else [names] if names else []
-
-
-def dicts_in(value: Any, place: str = '', key: Any = '') -> Iterator[tuple[str, Any, dict]]:
-    """Every dict anywhere in a config: its dotted place, and its own key or its list's."""
-    if is_dict(value):
-        yield place, key, value
-        items = [(name, name, item) for name, item in value.items()]
-    else:
-        items = [(i, key, item) for i, item in enumerate(value)] if is_list(value) else []
-    for name, inner, item in items:
-        yield from dicts_in(item, f'{place}.{name}' if place else str(name), inner)
 
 
 def is_teacher(settings: Mapping[Any, Any]) -> bool:

@@ -1,7 +1,7 @@
 """Checks of config values that are not checked, or not clearly, when the config is built."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mmengine.config import Config
@@ -53,15 +53,20 @@ def check_values(config: Config) -> None:
                 )
 
 
-def dicts_in(value: Any, place: str = '') -> Iterator[tuple[str, dict]]:
+def dicts_in(value: Any) -> Iterator[tuple[str, dict]]:
     """Every dict anywhere in a config with its dotted key, outer ones first."""
-    if isinstance(value, dict):
-        yield place, value
-        items: Iterable[tuple[Any, Any]] = list(value.items())
+    return ((place, found) for place, _, found in keyed_dicts_in(value))
+
+
+def keyed_dicts_in(value: Any, place: str = '', key: Any = '') -> Iterator[tuple[str, Any, dict]]:
+    """Every dict anywhere in a config: its dotted key, its own key or its list's, and the dict."""
+    if is_dict(value):
+        yield place, key, value
+        items = [(name, name, item) for name, item in value.items()]
     else:
-        items = enumerate(value) if is_list(value) else ()
-    for key, item in items:
-        yield from dicts_in(item, f'{place}.{key}' if place else str(key))
+        items = [(i, key, item) for i, item in enumerate(value)] if is_list(value) else []
+    for name, inner, item in items:
+        yield from keyed_dicts_in(item, f'{place}.{name}' if place else str(name), inner)
 
 
 def values_in(value: Any, place: str = '') -> Iterator[tuple[str, Any]]:

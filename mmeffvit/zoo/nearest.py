@@ -19,7 +19,11 @@ MAX_DEPTH = 4  # of lists of numbers
 PIPELINE = 'test_dataloader.dataset.pipeline'
 SIZES = ('scale', 'size', 'divisor')  # ends of keys of transforms, in pixels
 MAX_SIZE = 8192  # pixels, in a config inside a checkpoint
-WEIGHTS, WEIGHTED = 'mmeffvit.ClassWeights', 'mmeffvit.ClassWeightedQualityFocalLoss'
+# losses that training on a folder weights by class, and what they are without the weights
+WEIGHTED = {
+    'mmeffvit.ClassWeightedCrossEntropy': 'CrossEntropyLoss',
+    'mmeffvit.ClassWeightedQualityFocalLoss': 'QualityFocalLoss',
+}
 
 
 def is_plain(value: Any, depth: int = MAX_DEPTH) -> bool:
@@ -81,13 +85,11 @@ def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
 
 def without_class_weights(model: Mapping[str, Any]) -> None:
     """Remove the weights of classes in losses, which only a training needs, in place."""
-    head = model.get('decode_head')
-    if isinstance(head, dict) and (head.get('sampler') or {}).get('type') == WEIGHTS:
-        del head['sampler']
-    loss = (model.get('bbox_head') or {}).get('loss_cls') or {}
-    if loss.get('type') == WEIGHTED:
-        loss['type'] = 'QualityFocalLoss'
-        loss.pop('class_weight', None)
+    for head, name in (('decode_head', 'loss_decode'), ('bbox_head', 'loss_cls')):
+        loss = (model.get(head) or {}).get(name) or {}
+        if loss.get('type') in WEIGHTED:
+            loss['type'] = WEIGHTED[loss['type']]
+            loss.pop('class_weight', None)
 
 
 def describe_config(

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from mmengine.registry import FUNCTIONS, MODELS, DefaultScope
 
 import mmeffvit
-from mmeffvit.config.found import dicts_in, fault_of, read_found
+from mmeffvit.config.found import fault_of, read_found
 from mmeffvit.config.load import load_config, own_configs
+from mmeffvit.config.values import dicts_in
 from mmeffvit.errors import UserError
 from mmeffvit.train.distillation.teacher import TeacherHook
 from mmeffvit.zoo.source import find_source
@@ -143,7 +144,7 @@ def test_registered_classes_are_found_by_name_and_by_the_paths_of_the_new_style(
     assert fault_of(dict(default_scope='mmdet', model=dict(type=f'{name}s'))) is not None
 
 
-PLACES = sorted({place for place, _, _ in dicts_in(load_config(NAME).to_dict())} - {''})
+PLACES = sorted({place for place, _ in dicts_in(load_config(NAME).to_dict())} - {''})
 
 
 @given(

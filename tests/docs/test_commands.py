@@ -21,7 +21,8 @@ NEEDS = re.compile(r'mine/|half|classifier_|cuda|[.](tflite|mlpackage|pte|param|
 # words of the pages, and what stands for them here
 STANDS_FOR = {
     'heads CONFIG CHECKPOINT': 'heads mobile/mmseg.py mobile/epoch_1.pth',  # it has attention
-    'quantize model.onnx': 'quantize segmentor.onnx',  # the detector finds next to nothing
+    # the detector finds next to nothing
+    'quantize model.onnx': 'quantize --allow-slower segmentor.onnx',
     'errors found.pkl$': 'errors found.pkl --ann shapes/annotations/instances_val2017.json',
     r'configs/\w+[.]py|\bCONFIG\b': 'detector.py', 'CHECKPOINT': 'run/epoch_2.pth',
     r'work_dirs/\w+/epoch_12[.]pth': 'run/epoch_2.pth', r'--checkpoint mobilevitv2-1.0.pt': '',
@@ -29,6 +30,7 @@ STANDS_FOR = {
     '(cat|photo)[.]jpg': 'images/a.jpg', 'dog[.]jpg': 'images/b.jpg', 'photos/?|IMAGES': 'images',
     "'more/.*?'": 'shapes/val2017', 'clip[.]mp4': 'video.avi', 'data/coco': 'shapes',
     r'\bDATA\b|data/bolts': 'shapes', r' \[--bundle\]': '', '640 640|320 320': '64 64',
+    'query 320 200': 'query 32 20',
 }  # fmt: skip
 
 

@@ -308,21 +308,14 @@ def test_the_work_dir_of_a_run_stands_for_its_config_and_its_best_checkpoint(det
 
 
 @pytest.mark.parametrize(
-    ('name', 'key', 'value'),
+    ('name', 'loss', 'kind'),
     [
-        (
-            'rtmdet_swiftformer_xs',
-            'model.bbox_head.loss_cls',
-            dict(type=nearest.WEIGHTED, class_weight=[2.0, 0.5]),
-        ),
-        (
-            'segformer_shvit_s1_ade20k',
-            'model.decode_head.sampler',
-            dict(type=nearest.WEIGHTS, weights=[2.0, 0.5]),
-        ),
+        ('rtmdet_swiftformer_xs', 'bbox_head.loss_cls', 'QualityFocalLoss'),
+        ('segformer_shvit_s1_ade20k', 'decode_head.loss_decode', 'CrossEntropy'),
     ],
 )
-def test_a_model_trained_with_weights_of_classes_is_saved_as_one_of_ours(name, key, value):
+def test_a_model_trained_with_weights_of_classes_is_saved_as_one_of_ours(name, loss, kind):
     config = load_config(own_configs()[name])
-    config.merge_from_dict({key: value})
+    weighted = dict(type=f'mmeffvit.ClassWeighted{kind}', class_weight=[2.0, 0.5])
+    config.merge_from_dict({f'model.{loss}': weighted})
     assert nearest.nearest_config(config) == (name, {})

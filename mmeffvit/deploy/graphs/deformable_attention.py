@@ -114,15 +114,19 @@ class TracedDeformableAttention(nn.Module):
     def forward(
         self,
         query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        identity: Tensor | float | None = None,
+        query_pos: Tensor | None = None,
         *,
-        value: Tensor,
-        query_pos: Tensor,
         reference_points: Tensor,
         spatial_shapes: Levels,
         **_: Any,
     ) -> Tensor:
-        layer, identity = self.attention, query
-        query = query + query_pos
+        layer = self.attention
+        value = query if value is None else value
+        identity = query if identity is None else identity
+        query = query if query_pos is None else query + query_pos
         weights = layer.attention_weights(query).unflatten(2, (layer.num_heads, -1)).softmax(-1)
         values = (
             layer.value_proj(value).mT.unflatten(1, (layer.num_heads, -1)).flatten(0, 1),

@@ -1,7 +1,13 @@
 """Heads and datasets that mmseg lacks; the only package that imports mmseg."""
 
-from .class_weights import ClassWeights
+from .class_weighted_loss import ClassWeightedCrossEntropy
 from .datasets import PairedSegDataset
 from .heads import SegformerHead, SlimASPPHead, SlimPSPHead
 
-__all__ = ['ClassWeights', 'PairedSegDataset', 'SegformerHead', 'SlimASPPHead', 'SlimPSPHead']
+__all__ = [
+    'ClassWeightedCrossEntropy',
+    'PairedSegDataset',
+    'SegformerHead',
+    'SlimASPPHead',
+    'SlimPSPHead',
+]

@@ -20,7 +20,7 @@ from mmeffvit.config.load import ALL, option_text, resolve_work_dir
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import non_finite_allowed
 from mmeffvit.utils.files import resource_dir
-from mmeffvit.utils.interrupts import PARENT_REPORTS, Interrupted
+from mmeffvit.utils.interrupts import PARENT_REPORTS
 from mmeffvit.utils.machine import num_cores
 from mmeffvit.zoo.source import find_source
 
@@ -56,7 +56,7 @@ def train_in_processes(
     Raises:
         UserError: If the device cannot take them, or a process failed, which has printed its
             message.
-        Interrupted: After a signal, when all processes have ended.
+        KeyboardInterrupt: After a signal, when all processes have ended.
     """
     check_count(count, options.device)
     script = [str(resource_dir('tools') / 'train.py'), config]
@@ -72,10 +72,11 @@ def train_in_processes(
         try:
             code = process.wait()
         except KeyboardInterrupt as error:
-            number = getattr(error, 'number', signal.SIGINT)
-            process.send_signal(number)
+            process.send_signal(getattr(error, 'number', signal.SIGINT))
             process.wait()
-            raise interrupted(number, config, options) from None
+            with suppress(UserError):  # a config that cannot be read has saved nothing
+                error.__notes__ = [how_to_resume(work_dir_of(config, options))]
+            raise
     if code:
         raise UserError('training failed; see its output above')
 
@@ -108,14 +109,6 @@ def check_count(count: int, device: str | None = None) -> None:
         raise UserError(
             f'--nproc-per-node is {count}, but {there}: give at most {gpus}, or --device cpu'
         )
-
-
-def interrupted(number: int, config: str, options: RunOptions) -> Interrupted:
-    """The exception for a signal, with a note on how to resume the run."""
-    error = Interrupted(number)
-    with suppress(UserError):  # a config that cannot be read has saved nothing
-        error.__notes__ = [how_to_resume(work_dir_of(config, options))]
-    return error
 
 
 def work_dir_of(config: str, options: RunOptions) -> Path:

@@ -1,8 +1,8 @@
 """Training, safe to interrupt."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from operator import ge, le
 from pathlib import Path
@@ -88,7 +88,9 @@ def train(
     if start is not None and (start.release or start is source.own):
         # it replaces all weights but those of a teacher: none is downloaded
         without_weights(config.model, teachers=False)
-    with owned(work_dir), options.output(config.work_dir):
+    is_first = not int(os.environ.get('RANK', 0))  # it locks the work dir for all
+    lock = locked(work_dir, 'a training run') if is_first else nullcontext()
+    with lock, options.output(config.work_dir):
         if check:
             repair_data(config, Path(config.work_dir, 'data'), strict=strict)
         else:  # nothing is opened that would hang or crash
@@ -202,16 +204,6 @@ def check_weights(start: Checkpoint, target: Mapping[str, Tensor]) -> None:
             f'{start}: {len(fits)} of {counted(len(target), "tensor")} of the model are loaded, '
             'the others are randomly initialized'
         )
-
-
-@contextmanager
-def owned(work_dir: Path) -> Iterator[None]:
-    """Lock the work dir against other runs."""
-    if int(os.environ.get('RANK', 0)):  # the first process locks it for all
-        yield
-        return
-    with locked(work_dir, 'a training run'):
-        yield
 
 
 def make_interruptible(runner: Runner) -> None:

@@ -34,7 +34,7 @@ def advice(
         low = f'{name} is {value} % after {counted(steps, "step")}'
         yield f'{low}: train longer, with --epochs N, or see {PAGE}'
     elif unlearned:
-        is_weighted = config.model.get('decode_head', {}).get('sampler')
+        is_weighted = config.default_scope == 'mmseg' and 'class_weights' in config
         balance = '' if is_weighted else ', or --class-balanced'
         them = 'it' if len(unlearned) == 1 else 'them'
         yield (

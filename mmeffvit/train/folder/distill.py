@@ -22,7 +22,7 @@ from mmeffvit.zoo.source import Kind, classify, find_source
 
 from .base import AUTO, Base
 from .options import FinetuneOptions
-from .run import NO_EXPORT, Finish, finetune
+from .run import Finish, finetune
 from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
@@ -270,7 +270,7 @@ def compare(
         work_dir=folder / ALONE,
         overrides=overrides,
         reader=read_labeled,
-        export=[NO_EXPORT],
+        export=[],
         int8=False,
         resume=own.resume if has_config else None,
     )

@@ -24,8 +24,7 @@ class FinetuneOptions(RunOptions):
             bfloat16.
         resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest; other
             options must match the run, except for the number of epochs.
-        export: Suffixes of the files to export, or ['none']; None for ONNX, if its packages are
-            installed.
+        export: Suffixes of the files to export; None for ONNX, if its packages are installed.
         int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
         seed: Random seed of the validation split and of training; None for 0, or the seed of
             a resumed run.

@@ -34,7 +34,6 @@ from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
 SCRATCH_SEGMENTOR = 'segformer_shvit_s1_lightpan_ade20k'  # docs/data.md has what was tried
-NO_EXPORT = 'none'
 
 # tests and exports what was trained, from the config, the options and pretrained weights to suggest
 Finish = Callable[[Path, FinetuneOptions, str | None], dict[str, float]]

@@ -241,11 +241,13 @@ def is_weighted(base: Base, overrides: Overrides, start: Start) -> bool:
 
 
 def weighted_loss(base: Base) -> dict[str, Any]:
-    weights = Code('class_weights')
-    if base.is_segmentor:
-        return dict(decode_head=dict(sampler=dict(type='mmeffvit.ClassWeights', weights=weights)))
-    loss = dict(type='mmeffvit.ClassWeightedQualityFocalLoss', class_weight=weights)
-    return dict(bbox_head=dict(loss_cls=loss))
+    head, name, kind = (
+        ('decode_head', 'loss_decode', 'CrossEntropy')
+        if base.is_segmentor
+        else ('bbox_head', 'loss_cls', 'QualityFocalLoss')
+    )
+    loss = dict(type=f'mmeffvit.ClassWeighted{kind}', class_weight=Code('class_weights'))
+    return {head: {name: loss}}
 
 
 def class_weight_lines(

@@ -296,6 +296,30 @@ def test_silu_after_a_convolution_is_int8_and_a_gate_is_float(tmp_path):
     assert {n.name: n.input[0] for n in kept.graph.node}['silu_sigmoid'] == 'x'
 
 
+def test_gelu_after_a_convolution_is_int8_by_its_sigmoid_approximation(tmp_path):
+    make = onnx.helper.make_node
+    weight = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
+    nodes = [
+        make('Conv', ['images', 'first'], ['x'], 'one'),
+        make('Gelu', ['x'], ['activated'], 'gelu'),
+        make('Conv', ['activated', 'second'], ['maps'], 'two'),
+    ]
+    path = tmp_path / 'gelu.onnx'
+    images = write_graph(path, nodes, dict(first=3 * weight, second=weight[::-1].copy()))
+    quantizer = OnnxQuantizer(path, images)
+    model = quantizer.quantized(quantizer.nodes)
+    made = {out: node.op_type for node in model.graph.node for out in node.output}
+    kinds = {'Mul', 'Sigmoid', 'Conv', 'QuantizeLinear', 'DequantizeLinear'}
+    assert set(made.values()) == kinds
+    sources = [
+        made.get(i) for n in model.graph.node if n.op_type in ('Mul', 'Sigmoid') for i in n.input
+    ]
+    assert sources == ['DequantizeLinear'] * 5
+    found = open_onnx(model.SerializeToString()).run(images[0])['maps']
+    expected = open_onnx(path).run(images[0])['maps']
+    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+
+
 def test_short_runs_are_timed_by_a_clock_that_counts_in_steps(monkeypatch):
     clock = time.process_time
     monkeypatch.setattr(time, 'process_time', lambda: clock() // 0.01 * 0.01)

@@ -74,8 +74,13 @@ def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
     assert 1 <= len(few) < len(found)
 
 
-@pytest.mark.parametrize(('name', 'out'), [(DETECTOR, 'found.json'), (SEGMENTOR, 'maps')])
-def test_the_command_predicts_from_a_file_of_openvino_as_from_onnx(name, out, picture, tmp_path):
+@pytest.mark.parametrize(
+    ('name', 'option', 'out'),
+    [(DETECTOR, '--out', 'found.json'), (SEGMENTOR, '--label-map-dir', 'maps')],
+)
+def test_the_command_predicts_from_a_file_of_openvino_as_from_onnx(
+    name, option, out, picture, tmp_path
+):
     pytest.importorskip('openvino')
     content = onnx.load(files()[name])
     kept = {entry.key: entry.value for entry in content.metadata_props}
@@ -87,7 +92,7 @@ def test_the_command_predicts_from_a_file_of_openvino_as_from_onnx(name, out, pi
     for path in (source, handle):
         results = tmp_path / path.suffix[1:] / out
         run = run_command_here(
-            'predict', path, picture, '--out', results, '--out-dir', results.parent / 'drawn'
+            'predict', path, picture, option, results, '--out-dir', results.parent / 'drawn'
         )
         assert run.returncode == 0, run.stdout
         assert run.stdout.startswith('1 image')

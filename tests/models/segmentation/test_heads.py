@@ -15,17 +15,18 @@ pytest.importorskip('mmseg')
 def test_the_loss_is_weighted_by_class_and_leaves_out_ignored_pixels():
     from mmseg.structures import SegDataSample
 
-    weights = [0.5, 1.0, 2.0, 0.0, 4.0]
-    head = make(
-        'mmeffvit.SlimASPPHead', sampler=dict(type='mmeffvit.ClassWeights', weights=weights)
-    )
+    weights = [0.5, 1.0, 2.0, 0.1, 4.0]
+    loss = dict(type='mmeffvit.ClassWeightedCrossEntropy', class_weight=weights)
+    head = make('mmeffvit.SlimASPPHead', loss_decode=loss)
     logits = torch.randn(2, 5, 4, 6, dtype=torch.float64)
     labels = torch.randint(5, (2, 4, 6))
     labels[0, 0], labels[1, 3, 5] = 255, 4
     samples = [SegDataSample(gt_sem_seg=PixelData(data=x[None])) for x in labels]
     found = head.loss_by_feat(logits, samples)['loss_ce']
-    losses = F.cross_entropy(logits, labels, reduction='none', ignore_index=255)
-    scale = torch.tensor([*weights, *[0.0] * 251], dtype=torch.float64)[labels]
+    weights = torch.tensor(weights, dtype=torch.float64)
+    shifted = logits + (weights**0.75).log().view(5, 1, 1)
+    losses = F.cross_entropy(shifted, labels, reduction='none', ignore_index=255)
+    scale = torch.cat([weights, torch.zeros(251)])[labels]
     torch.testing.assert_close(found, (losses * scale).sum() / labels.numel())
 
 

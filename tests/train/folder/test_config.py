@@ -238,16 +238,17 @@ def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_s
     assert config.train_dataloader.batch_size * config.get('processes', 1) == 8
     assert 2000 <= config.epochs * config.iterations < 2100
     assert config.custom_hooks[0].momentum == 0.01  # of EMA weights, from the steps
-    weights = config.model.decode_head.sampler.weights  # inverse to the roots of 9, 4 and 1
-    assert weights == [0.78, 1.17, 2.33]
+    weights = config.model.decode_head.loss_decode.class_weight
+    assert weights == [0.78, 1.17, 2.33]  # inverse to the roots of 9, 4 and 1
     assert sum(w * count for w, count in zip(weights, PIXELS, strict=True)) == pytest.approx(
         14, 0.01
     )
     assert class_weights((10**6, 1, 0)) == [1.0, 10.0, 10.0]
     pretrained = Start('x', keeps_backbone=True)
-    assert 'sampler' not in write(tmp_path, name, start=pretrained).model.decode_head
+    finetuned = write(tmp_path, name, start=pretrained)
+    assert finetuned.model.decode_head.loss_decode.type == 'CrossEntropyLoss'
     balanced = write(tmp_path, name, Overrides(balance=True), pretrained)
-    assert balanced.model.decode_head.sampler.weights == weights
+    assert balanced.model.decode_head.loss_decode.class_weight == weights
     large = write(tmp_path, name, Overrides(), size=(2048, 1024))
     assert large.model.data_preprocessor.size == (352, 352)
     small = write(tmp_path, name, Overrides(), size=(96, 300))
