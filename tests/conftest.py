@@ -193,6 +193,17 @@ def run_tool_here(name: str, *arguments: object) -> subprocess.CompletedProcess[
     return run_here(ROOT / 'tools' / name, *arguments)
 
 
+def output_of(*arguments: object) -> str:
+    """What ``mmeffvit COMMAND ...`` prints that ends well, in this process."""
+    return succeeded(run_command_here(*arguments))
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command has printed that ended well."""
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 def rejected(*arguments: object) -> str:
     """The one message that ``mmeffvit COMMAND ...`` ends with, in this process."""
     return message_of(run_command_here(*arguments))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmeffvit import list_models
-from tests.conftest import ROOT, run_python
+from tests.conftest import ROOT, run_python, succeeded
 
 
 @pytest.fixture(scope='module')
@@ -26,10 +26,11 @@ def source(tmp_path_factory):
 @pytest.fixture(scope='module')
 def wheel(source):
     folder = source.parent
-    run = run_python(
-        '-m', 'pip', 'wheel', '-q', '--no-deps', '--no-build-isolation', '-w', folder, source
+    succeeded(
+        run_python(
+            '-m', 'pip', 'wheel', '-q', '--no-deps', '--no-build-isolation', '-w', folder, source
+        )
     )
-    assert run.returncode == 0, run.stdout
     (path,) = folder.glob('*.whl')
     return path
 
@@ -53,8 +54,7 @@ def test_the_wheel_holds_the_package_and_one_file_of_mmcv(wheel):
 @pytest.mark.slow
 def test_an_editable_installation_adds_the_file_of_mmcv(source):
     code = "from setuptools.build_meta import build_editable; build_editable('editable')"
-    run = run_python('-c', code, cwd=source)
-    assert run.returncode == 0, run.stdout
+    succeeded(run_python('-c', code, cwd=source))
     (path,) = (source / 'editable').glob('*.whl')
     archive = zipfile.ZipFile(path)
     operators = ROOT / 'mmeffvit' / 'models' / 'operators' / '_ext.py'

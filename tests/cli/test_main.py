@@ -89,7 +89,7 @@ def test_the_module_is_the_command():
 @pytest.mark.parametrize(
     ('line', 'choices'),
     [
-        ('mmeffvit train --auto', ['--auto-scale-lr ']),
+        pytest.param('mmeffvit train --auto', ['--auto-scale-lr '], marks=pytest.mark.variant),
         ('mmeffvit analyze errors --ar', ['--areas ']),
     ],
 )

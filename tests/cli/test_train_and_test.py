@@ -10,7 +10,7 @@ from mmengine.device import utils as mmengine_device
 
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
-from tests.conftest import ROOT, message_of, rejected, run_command, run_command_here
+from tests.conftest import ROOT, message_of, rejected, run_command_here, succeeded
 
 SHAPES = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
 FAST = [
@@ -46,17 +46,18 @@ def run_test(config: Path, checkpoint: Path, shapes: Path, *arguments: object):
 
 @pytest.mark.slow
 def test_tta_merges_flipped_masks(trained, shapes, tmp_path):
-    run = run_test(SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path, '--tta')
-    assert run.returncode == 0, run.stdout
-    assert re.search(r', mask AP [\d.]+ %\n', run.stdout)
+    printed = succeeded(
+        run_test(SHAPES, trained / 'epoch_1.pth', shapes, '--work-dir', tmp_path, '--tta')
+    )
+    assert re.search(r', mask AP [\d.]+ %\n', printed)
 
 
 @pytest.mark.slow
 def test_a_missing_data_set_is_named_and_debug_shows_the_traceback(tmp_path):
     arguments = (SHAPES, '--work-dir', tmp_path, '--cfg-options', 'data_root=nowhere/')
-    run = run_command('train', *arguments)
     path = 'nowhere/annotations/instances_train2017.json'
-    assert re.search(f'annotation file .*{path}.*DATA_ROOT.*data_root=', message_of(run))
+    message = rejected('train', *arguments)
+    assert re.search(f'annotation file .*{path}.*DATA_ROOT.*data_root=', message)
     with pytest.raises(UserError, match='annotation file'):  # Python prints the traceback
         run_command_here('train', *arguments, '--debug')
 
@@ -114,5 +115,4 @@ def test_diverged_weights_are_rejected_unless_forced(trained, shapes, tmp_path):
     torch.save(content, path)
     message = message_of(run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run'))
     assert f'NaN or infinite values in 1 tensor: {key}' in message
-    run = run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run', '--allow-non-finite')
-    assert run.returncode == 0, run.stdout
+    succeeded(run_test(SHAPES, path, shapes, '--work-dir', tmp_path / 'run', '--allow-non-finite'))

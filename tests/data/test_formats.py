@@ -12,7 +12,7 @@ from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
-from tests.conftest import message_of, run_tool_here
+from tests.conftest import message_of, run_tool_here, succeeded
 from tests.data.sets import (
     drawn,
     files_in,
@@ -168,9 +168,8 @@ def test_label_maps_are_not_for_detectors(tmp_path):
 
 def test_the_tool_writes_an_index_and_one_message_for_faults(tmp_path):
     root = write_yolo(tmp_path / 'data', train=8, val=0)
-    run = run_tool_here(CONVERTER, root, tmp_path / 'out', '--val-fraction', 0.25)
-    assert run.returncode == 0, run.stdout
-    assert f'train.json: 6 images, names relative to {root}/images/train' in run.stdout
+    printed = succeeded(run_tool_here(CONVERTER, root, tmp_path / 'out', '--val-fraction', 0.25))
+    assert f'train.json: 6 images, names relative to {root}/images/train' in printed
     (root / 'labels' / 'train' / 'train_0.txt').write_text('x')
     message = message_of(run_tool_here(CONVERTER, root, tmp_path / 'other'))
     assert message.startswith('the dataset has errors, see above: lines that are not')

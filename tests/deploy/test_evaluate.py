@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mmeffvit.inference.predictor import Predictor
-from tests.conftest import run_command_here
+from tests.conftest import output_of
 from tests.deploy import models
 
 DETECTOR = 'rtmdet_swiftformer_xs'
@@ -56,12 +56,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_a_file_that_leaves_nms_to_us_has_the_ap_of_its_checkpoint(trained, tmp_path):
     pytest.importorskip('pnnx')
     file = tmp_path / 'model.param'
-    written = run_command_here('export', *trained, file, '--shape', *models.SIZE)
-    assert written.returncode == 0, written.stdout
+    output_of('export', *trained, file, '--shape', *models.SIZE)
     found = []
     for path in (trained[1], file):
-        run = run_command_here('test', trained[0], path, '--work-dir', tmp_path / path.suffix[1:])
-        assert run.returncode == 0, run.stdout
-        found.append(float(re.search(r'box AP ([\d.]+) %', run.stdout)[1]))
+        printed = output_of('test', trained[0], path, '--work-dir', tmp_path / path.suffix[1:])
+        found.append(float(re.search(r'box AP ([\d.]+) %', printed)[1]))
     assert found[1] == pytest.approx(found[0], abs=0.5)
     assert found[0] > 30

@@ -17,7 +17,7 @@ from mmeffvit.deploy.profile.run import ProfileOptions, profile_source
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder.fit_batch import largest_batch
-from tests.conftest import ROOT, run_command
+from tests.conftest import ROOT, run_command, succeeded
 from tests.deploy import models
 from tests.train.engine.test_resume import TINY
 
@@ -45,8 +45,7 @@ def train(
 def trained(shapes, tmp_path_factory) -> Path:
     """The demonstration's model after an epoch."""
     out = tmp_path_factory.mktemp('trained')
-    run = train(CONFIG, out, shapes, epochs=1)
-    assert run.returncode == 0, run.stdout
+    succeeded(train(CONFIG, out, shapes, epochs=1))
     return out
 
 
@@ -77,9 +76,8 @@ def test_a_killed_run_resumes_in_its_epoch(amp, tiny_config, shapes, tmp_path):
     whole, killed = tmp_path / 'whole', tmp_path / 'killed'
     assert train(tiny_config, whole, shapes, *amp).returncode == 0
     assert train(tiny_config, killed, shapes, *amp, kill_after=5).returncode == -9
-    run = train(tiny_config, killed, shapes, *amp, '--resume')
-    assert run.returncode == 0, run.stdout
-    assert 'epoch 1/3' not in run.stdout
+    printed = succeeded(train(tiny_config, killed, shapes, *amp, '--resume'))
+    assert 'epoch 1/3' not in printed
     expected, found = (read_content(each / 'epoch_3.pth') for each in (whole, killed))
     assert found['meta']['iter'] == expected['meta']['iter'] == 9
     assert ('loss_scaler' in found['optimizer']) == bool(amp)
@@ -91,8 +89,7 @@ def test_a_killed_run_resumes_in_its_epoch(amp, tiny_config, shapes, tmp_path):
 def test_two_processes_train(tiny_config, shapes, tmp_path):
     if torch.cuda.device_count() < 2:
         pytest.skip(f'two processes need two GPUs, there is {torch.cuda.device_count()}')
-    run = train(tiny_config, tmp_path, shapes, '--nproc-per-node', 2)
-    assert run.returncode == 0, run.stdout
+    succeeded(train(tiny_config, tmp_path, shapes, '--nproc-per-node', 2))
     assert read_content(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
 
 

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 import torch
@@ -24,8 +25,6 @@ EFV2_TINY = TINY['EfficientFormerV2']
 CASES = [(family, arch) for family, archs in ARCHS.items() for arch in archs]
 SMALLEST = [(family, archs[0]) for family, archs in ARCHS.items()]
 TINIEST = list(TINY.items())
-# compiled and exported: of a family with several forms, the first
-PLAIN = [case for case in TINIEST if 'MobiAtt' not in case[0] and 'restored' not in case[0]]
 # variants of a family by arguments
 FORMS = {
     'MobileViTv2 restored': dict(type='MobileViTv2', odd_size='restore'),
@@ -40,6 +39,11 @@ EXPORT_MULTIPLE['MobileViTv2 restored'] = EXPORT_MULTIPLE['MobileViTv2']
 def build(family: str, arch: str | float | dict, **options) -> nn.Module:
     config = dict(type=family, arch=arch) | FORMS.get(family, {}) | options
     return MODELS.build(config | dict(type=f'mmeffvit.{config["type"]}'))
+
+
+def named(*families: str) -> list[tuple[str, Any]]:
+    """The tiniest of these: the others with ``--all-variants``, since they take seconds."""
+    return [case for case in TINIEST if case[0] in families]
 
 
 def declared_sides(family: str, side: int, strides: tuple[int, ...]) -> list[int]:
@@ -253,7 +257,9 @@ def test_inputs_that_are_not_images_or_too_small_are_reported(family, arch):
         assert str(shape) in str(error.value)
 
 
-@pytest.mark.parametrize(('family', 'arch'), sampled(TINIEST, PLAIN))
+@pytest.mark.parametrize(
+    ('family', 'arch'), sampled(TINIEST, named('EfficientFormerV2', 'MobileViTv2', 'SwiftFormer'))
+)
 def test_one_exported_graph_serves_every_size(family, arch):
     backbone = build(family, arch).eval()
     multiple = EXPORT_MULTIPLE.get(family, 1)
@@ -274,7 +280,7 @@ def test_one_exported_graph_serves_every_size(family, arch):
                 torch.testing.assert_close(feature, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(('family', 'arch'), sampled(TINIEST, PLAIN[::2]))
+@pytest.mark.parametrize(('family', 'arch'), sampled(TINIEST, named('PVTv2', 'SHViT')))
 def test_compiling_breaks_no_graph_and_changes_no_map_or_gradient(family, arch):
     backbone = build(family, arch).train()
     # traced as by the default backend, which takes half a minute longer per family

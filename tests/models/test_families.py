@@ -8,7 +8,7 @@ import torch
 from mmeffvit.analysis.attention import Canvas, record_attention
 from mmeffvit.models import families
 from mmeffvit.models.checkpoints.rename import recognize
-from tests.conftest import ROOT, run_python
+from tests.conftest import ROOT, run_python, succeeded
 
 PACKAGE = ROOT / 'mmeffvit'
 
@@ -92,15 +92,13 @@ print(model.load_pretrained(whole))
 
 @pytest.mark.slow
 def test_the_folder_of_a_fifth_family_is_found_without_an_edit_elsewhere(tmp_path):
-    ignore = shutil.ignore_patterns('__pycache__')
-    shutil.copytree(PACKAGE, tmp_path / 'mmeffvit', ignore=ignore)
+    shutil.copytree(PACKAGE, tmp_path / 'mmeffvit')
     folder = tmp_path / 'mmeffvit' / 'models' / 'fifth'
     folder.mkdir()
     (folder / 'backbone.py').write_text(FIFTH)
-    done = run_python('-c', USE, cwd=tmp_path, env={'PYTHONPATH': str(tmp_path)})
-    assert done.returncode == 0, done.stdout
-    assert "['stages.0.blocks.0', 'stages.1.blocks.0']" in done.stdout
-    assert "is Fifth 'm' in the theirs layout" in done.stdout
+    printed = succeeded(run_python('-c', USE, cwd=tmp_path, env={'PYTHONPATH': str(tmp_path)}))
+    assert "['stages.0.blocks.0', 'stages.1.blocks.0']" in printed
+    assert "is Fifth 'm' in the theirs layout" in printed
     # a whole release is recognized by the table of the family, its variant by the family's own
-    assert 'theirs classifier_fifth_m with 5 classes' in done.stdout
-    assert '(theirs layout): 6 tensors loaded, 2 ignored, 0 missing' in done.stdout
+    assert 'theirs classifier_fifth_m with 5 classes' in printed
+    assert '(theirs layout): 6 tensors loaded, 2 ignored, 0 missing' in printed

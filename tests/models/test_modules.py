@@ -81,7 +81,7 @@ def test_functional_gradients_of_single_images_equal_those_of_autograd(family, a
 
 
 @pytest.mark.parametrize('training', sampled([False, True], [True]))
-@pytest.mark.parametrize(('family', 'arch'), sampled(TINIEST, TINIEST[::4]))
+@pytest.mark.parametrize(('family', 'arch'), sampled(TINIEST, TINIEST[::8]))
 @pytest.mark.filterwarnings('ignore::torch.jit.TracerWarning', 'ignore::DeprecationWarning')
 def test_a_traced_backbone_gives_the_same_maps(family, arch, training):
     backbone = build(family, arch, norm_eval=True).train(training)

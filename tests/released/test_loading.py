@@ -12,7 +12,7 @@ from mmeffvit.models.checkpoints import Checkpoint, CheckpointError, fit
 from mmeffvit.train.checks.run import load_checked
 from mmeffvit.zoo.identify import naming
 from tests.configs.models import build_empty
-from tests.conftest import ROOT, rejected, run_command_here
+from tests.conftest import ROOT, output_of, rejected
 from tests.released import cvnets, efficientformerv2, files, shvit
 
 NARROW = 'ssdlite_mobilevitv2_050'
@@ -91,13 +91,11 @@ def test_the_tools_load_a_released_file_directly(ssd, shapes, tmp_path):
     config, coco = ROOT / f'configs/{NARROW}.py', files.as_coco(shapes, tmp_path / 'coco')
     data = ['--cfg-options', f'data_root={coco}', 'test_dataloader.num_workers=0',
             'test_dataloader.persistent_workers=False']  # fmt: skip
-    done = run_command_here('test', config, ssd, '--work-dir', tmp_path / 'run', *data)
-    assert done.returncode == 0, done.stdout
-    assert '352 tensors loaded, 12 of them reordered, 0 ignored, 0 missing' in done.stdout
-    assert 'box AP' in done.stdout
+    printed = output_of('test', config, ssd, '--work-dir', tmp_path / 'run', *data)
+    assert '352 tensors loaded, 12 of them reordered, 0 ignored, 0 missing' in printed
+    assert 'box AP' in printed
     picture = files.save_picture(tmp_path / 'p.png', 160, 128)
-    done = run_command_here('predict', config, ssd, picture, '--out-dir', tmp_path / 'out')
-    assert done.returncode == 0, done.stdout
+    output_of('predict', config, ssd, picture, '--out-dir', tmp_path / 'out')
     assert (tmp_path / 'out' / 'p.png').is_file()
     wide = ROOT / 'configs/ssdlite_mobilevitv2_075.py'
     for command in (

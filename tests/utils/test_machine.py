@@ -8,7 +8,7 @@ import pytest
 
 from mmeffvit.utils import machine
 from mmeffvit.utils.machine import BELOW_AMX, ISA, PROBE, amx_works, avoid_trapping_amx
-from tests.conftest import run_python
+from tests.conftest import run_python, succeeded
 
 COMMAND = """
 import os, resource, types, torch
@@ -102,17 +102,15 @@ def test_the_probe_runs_in_bf16_and_obeys_the_cap():
         pytest.skip('the CPU has no bf16')
     # the cap is set after the import, as a command does
     code = f'import os, torch; os.environ["{ISA}"] = "AVX512_CORE"{PROBE}'
-    done = run_python('-c', code, env={'ONEDNN_VERBOSE': '1', ISA: ''})
-    assert done.returncode == 0, done.stdout
-    assert 'bf16' in done.stdout
-    assert 'avx512_core_bf16' not in done.stdout
+    printed = succeeded(run_python('-c', code, env={'ONEDNN_VERBOSE': '1', ISA: ''}))
+    assert 'bf16' in printed
+    assert 'avx512_core_bf16' not in printed
 
 
 @pytest.mark.skipif(not platform.libc_ver()[1], reason='no glibc')
 def test_a_command_keeps_freed_memory_unless_the_user_has_set_its_allocator():
-    done = run_python('-c', COMMAND)
-    assert done.returncode == 0, done.stdout
-    imported, as_command, *with_own_settings = map(int, done.stdout.split())
+    printed = succeeded(run_python('-c', COMMAND))
+    imported, as_command, *with_own_settings = map(int, printed.split())
     assert as_command * 2 < imported  # one or two of ten are at another place
     assert len(with_own_settings) == 2
     assert all(faults * 2 > imported for faults in with_own_settings)

@@ -17,7 +17,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.zoo import nearest
 from mmeffvit.zoo.source import find_source
-from tests.conftest import run_command_here, run_python
+from tests.conftest import output_of, run_python
 from tests.released import cvnets, files
 from tests.released.test_loading import transformers_key
 from tests.zoo.hub_server import COMMIT, serve
@@ -93,14 +93,12 @@ def test_the_tools_take_a_saved_folder(shapes, tmp_path):
     folder = mmeffvit.save_pretrained(files.with_random_weights(model), tmp_path / SSD)
     data = ['--cfg-options', f'data_root={shapes}', 'test_dataloader.num_workers=0']
     out = tmp_path / 'found.pkl'
-    done = run_command_here('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
-    assert done.returncode == 0, done.stdout
-    assert 'box AP' in done.stdout
+    printed = output_of('test', folder, '--work-dir', tmp_path / 'run', '--out', out, *data)
+    assert 'box AP' in printed
     loaders = [f'{split}_dataloader.num_workers=0' for split in ('train', 'val')]
     data += ['train_dataloader.dataset.indices=2', 'train_dataloader.batch_size=2', *loaders]
     data += ['train_cfg.max_epochs=1', 'train_cfg.val_interval=9', 'optim_wrapper.optimizer.lr=0']
-    done = run_command_here('train', folder, '--work-dir', tmp_path / 'tuned', '--no-check', *data)
-    assert done.returncode == 0, done.stdout
+    output_of('train', folder, '--work-dir', tmp_path / 'tuned', '--no-check', *data)
     tuned = read_content(tmp_path / 'tuned' / 'epoch_1.pth')['state_dict']
     assert torch.equal(tuned['neck.pooled.1.weight'], model.neck.pooled[1].weight)
 

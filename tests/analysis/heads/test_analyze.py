@@ -15,7 +15,7 @@ from mmeffvit.train.engine.evaluate import evaluate, open_test
 from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.train.engine.options import RunOptions
 from tests.analysis.small import save, save_segmentor
-from tests.conftest import ROOT, message_of, run_command_here
+from tests.conftest import ROOT, message_of, run_command_here, succeeded
 from tests.inference.untrained import save_untrained
 from tests.learning.cases import BY_HEAD
 
@@ -32,8 +32,7 @@ def analyze(config: Path, checkpoint: Path, out: Path, *arguments: object):
 def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, tmp_path):
     config, checkpoint = segmentor
     arguments = '--keep-one', '--layers', 'stages.2', 'stages.3.blocks.0'
-    run = analyze(config, checkpoint, tmp_path, *arguments)
-    assert run.returncode == 0, run.stdout
+    printed = succeeded(analyze(config, checkpoint, tmp_path, *arguments))
     table = json.loads((tmp_path / 'heads.json').read_text())
     layers = table['layers']
     names = [f'backbone.stages.{i}.blocks.0.attention' for i in (2, 3)]
@@ -63,8 +62,8 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
         (name, str(head)) for name in names for head in range(len(layers[name]))
     ]
     assert min(cv2.imread(str(tmp_path / 'heads.png')).shape[:2]) > 300
-    assert re.search(r'stages\.2\.blocks\.0\.attention +5 ', run.stdout)
-    assert run.stdout.count('per class results') == 1  # of the full model alone
+    assert re.search(r'stages\.2\.blocks\.0\.attention +5 ', printed)
+    assert printed.count('per class results') == 1  # of the full model alone
 
     # heads of an interrupted run are not tested again, and those of other layers are kept
     layers[names[1]][7]['metrics'] = None
@@ -83,8 +82,7 @@ def test_heads_of_deformable_detr_are_compared(shapes, tmp_path):
     model = save_untrained(case, tmp_path / 'detr', shapes)
     out = tmp_path / 'heads'
     arguments = '--no-ablation', '--max-images', 1
-    run = analyze(model.config, model.checkpoint, out, *arguments)
-    assert run.returncode == 0, run.stdout
+    succeeded(analyze(model.config, model.checkpoint, out, *arguments))
     layers = json.loads((out / 'heads.json').read_text())['layers']
     heads = {
         name: (len(rows), {row['maps'] is None for row in rows}) for name, rows in layers.items()

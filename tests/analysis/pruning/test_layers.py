@@ -137,7 +137,10 @@ def test_half_of_the_heads_and_of_the_neurons_leave_the_share_that_the_paper_pri
 @torch.no_grad()
 @pytest.mark.parametrize(
     ('build', 'arguments', 'present'),
-    [(EfficientFormerV2MobiAtt, MOBILE, (8, 4, 8)), (PVTv2MobiAtt, PVT, (2, 4, 5, 8))],
+    [
+        pytest.param(EfficientFormerV2MobiAtt, MOBILE, (8, 4, 8), marks=pytest.mark.variant),
+        (PVTv2MobiAtt, PVT, (2, 4, 5, 8)),
+    ],
 )
 def test_a_pruned_backbone_is_built_trains_and_is_exported(build, arguments, present, tmp_path):
     torch.manual_seed(0)

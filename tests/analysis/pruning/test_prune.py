@@ -13,7 +13,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.options import RunOptions
 from tests.analysis.small import save_segmentor
-from tests.conftest import message_of, run_command_here
+from tests.conftest import message_of, run_command_here, succeeded
 
 LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
 HEADS = [2, 4, 5, 8]
@@ -34,8 +34,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
 ):
     out = tmp_path / 'few.pth'
     out.write_bytes(b'an earlier one')
-    run = prune(*segmentor, out, '--keep', 0.5, '--method', method)
-    assert run.returncode == 0, run.stdout
+    printed = succeeded(prune(*segmentor, out, '--keep', 0.5, '--method', method))
     names = ['few.pth', 'few.py', 'few_distill.py']
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     saved = read_content(out)
@@ -52,7 +51,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
         rows = torch.cat([columns, 4 * heads + columns])  # keys, then values
         key = f'backbone.{name}.key_value.bias'
         assert few[key].equal(whole[key][rows])
-        assert f'{name}: {len(kept)} of {heads} heads' in run.stdout
+        assert f'{name}: {len(kept)} of {heads} heads' in printed
     for name, (number, kept) in pruning['neurons'].items():
         assert 2 * len(kept) == number
         key = f'backbone.{name}.project.weight'
@@ -102,15 +101,13 @@ def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
 
 
 def test_heads_alone_are_removed_on_request(segmentor, tmp_path):
-    run = prune(*segmentor, tmp_path / 'few.pth', '--method', 'uvc', '--keep-neurons', 1)
-    assert run.returncode == 0, run.stdout
+    succeeded(prune(*segmentor, tmp_path / 'few.pth', '--method', 'uvc', '--keep-neurons', 1))
     counts = read_content(tmp_path / 'few.pth')['meta']['pruning']['neurons'].values()
     assert all(len(kept) == number for number, kept in counts)
 
 
 def test_a_pruned_segmentor_is_the_student_of_the_maps_of_the_unpruned_one(segmentor, tmp_path):
-    run = prune(*segmentor, tmp_path / 'few.pth', '--method', 'random')
-    assert run.returncode == 0, run.stdout
+    succeeded(prune(*segmentor, tmp_path / 'few.pth', '--method', 'random'))
     config = load_config(tmp_path / 'few_distill.py')
     init_default_scope(config.default_scope)
     model = MODELS.build(config.model)

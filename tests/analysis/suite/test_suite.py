@@ -17,7 +17,7 @@ from mmeffvit.analysis.suite.run import find_configs, run_suite
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
-from tests.conftest import ROOT, rejected, run_command_here
+from tests.conftest import ROOT, output_of, rejected, run_command_here
 from tests.train.engine.test_processes import running
 
 CONFIGS = ROOT / 'configs'
@@ -219,8 +219,7 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     command = ['suite', '--released', name, '--work-dir', tmp_path / 'suite',
                '--cfg-options', f'data_root={files.as_coco(shapes, tmp_path / "coco")}',
                'test_dataloader.num_workers=0']  # fmt: skip
-    done = run_command_here(*command)
-    assert done.returncode == 0, done.stdout
+    output_of(*command)
     row = json.loads((tmp_path / 'suite' / 'suite.json').read_text())[name]
     assert (row['status'], row['checkpoint']) == ('done', find_model(name).weights)
     assert (row['paper'], row['source']) == ({'box AP': 21.24}, "authors' model zoo")

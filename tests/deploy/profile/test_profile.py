@@ -33,7 +33,7 @@ from mmeffvit.deploy.profile.run import (
 from mmeffvit.deploy.profile.worker import Job
 from mmeffvit.deploy.write import noise_image
 from mmeffvit.errors import UserError
-from tests.conftest import ROOT, rejected, run_command_here
+from tests.conftest import ROOT, output_of, rejected
 from tests.deploy import models, tiny
 from tests.deploy.onnx_files import red_file
 
@@ -173,16 +173,15 @@ def test_what_remains_for_the_application_counts(suffix, folder, tmp_path, monke
 
 def test_an_exported_file_is_profiled_drawn_and_its_fastest_form_written(onnx_file, tmp_path):
     out = {name: tmp_path / 'out' / name for name in ('numbers.json', 'picture.png', 'best')}
-    result = run_command_here(
+    printed = output_of(
         'profile', onnx_file, '--threads', 1, '--seconds', 0.05, '--json', out['numbers.json'],
         '--out', out['picture.png'], '--write', out['best'],
     )  # fmt: skip
-    assert result.returncode == 0, result.stdout
     said = json.loads(out['numbers.json'].read_text())
     runtimes = {row['runtime'] for row in said['measured']}
     assert runtimes == {'ONNX Runtime', 'OpenVINO'}
-    assert f'fastest that agrees: {said["best"]}' in result.stdout
-    assert 'ExecuTorch float32: not measured: an exported file' in result.stdout
+    assert f'fastest that agrees: {said["best"]}' in printed
+    assert 'ExecuTorch float32: not measured: an exported file' in printed
     picture = cv2.imread(str(out['picture.png']))
     assert picture.shape[1] == 1040
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20

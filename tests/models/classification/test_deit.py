@@ -4,7 +4,7 @@ import torch
 
 from mmeffvit.config.load import load_config
 from mmeffvit.models.checkpoints.read import read_content
-from tests.conftest import run_command_here
+from tests.conftest import output_of
 from tests.models.classification.models import (
     CLASSES,
     build,
@@ -31,16 +31,12 @@ def test_a_classifier_is_pruned_tested_and_distilled_from_the_full_one(tmp_path)
     torch.manual_seed(0)
     whole = build(load_config(config).model).eval()
     torch.save(dict(state_dict=whole.state_dict()), tmp_path / 'epoch_1.pth')
-    run = run_command_here(
-        'prune', config, tmp_path / 'epoch_1.pth', '--out', out, '--method', 'competition'
-    )
-    assert run.returncode == 0, run.stdout
+    output_of('prune', config, tmp_path / 'epoch_1.pth', '--out', out, '--method', 'competition')
     pruning = read_content(out)['meta']['pruning']
     assert {(n, len(kept)) for n, kept in pruning['heads'].values()} == {(4, 2)}
     assert {(n, len(kept)) for n, kept in pruning['neurons'].values()} == {(64, 32)}
-    run = run_command_here('test', tmp_path / 'half.py', out, '--work-dir', tmp_path / 'test')
-    assert run.returncode == 0, run.stdout
-    assert 'Top 1 Accuracy' in run.stdout
+    printed = output_of('test', tmp_path / 'half.py', out, '--work-dir', tmp_path / 'test')
+    assert 'Top 1 Accuracy' in printed
     student = build(load_config(tmp_path / 'half_distill.py').model)
     student.load_state_dict(read_content(out)['state_dict'])
     images, samples = torch.randn(2, 3, 64, 64), labeled(0, 2)

@@ -17,7 +17,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.utils.images import read_image
 from mmeffvit.zoo.source import find_source
-from tests.conftest import run_command_here
+from tests.conftest import output_of, run_command_here
 from tests.models.classification.models import (
     CLASSES,
     tiny_student,
@@ -37,19 +37,17 @@ def trained(tmp_path_factory):
         folder / 'tiny.py', 'classifier_swiftformer_l1', folder / 'data', student['backbone'],
         teacher=student['teacher'], teacher_ckpt=None,
     )  # fmt: skip
-    run = run_command_here('train', config, '--work-dir', folder / 'work', '--seed', 0,
-                           '--cfg-options', 'train_cfg.max_epochs=2')  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert 'Top 1 Accuracy' in run.stdout
+    options = ('--seed', 0, '--cfg-options', 'train_cfg.max_epochs=2')
+    printed = output_of('train', config, '--work-dir', folder / 'work', *options)
+    assert 'Top 1 Accuracy' in printed
     return folder
 
 
 def test_a_checkpoint_is_tested_with_the_metric_of_papers(trained):
     checkpoint = trained / 'work' / 'epoch_2.pth'
     options = ('--work-dir', trained / 'test', '--out', trained / 'scores.pkl')
-    run = run_command_here('test', trained / 'tiny.py', checkpoint, *options)
-    assert run.returncode == 0, run.stdout
-    (accuracy,) = re.findall(r'Top 1 Accuracy ([\d.]+) %', run.stdout)
+    printed = output_of('test', trained / 'tiny.py', checkpoint, *options)
+    (accuracy,) = re.findall(r'Top 1 Accuracy ([\d.]+) %', printed)
     assert 0 <= float(accuracy) <= 100
     assert (trained / 'scores.pkl').is_file()
     weights = read_content(checkpoint)['state_dict']
@@ -92,16 +90,14 @@ def test_every_handle_of_a_run_predicts_and_an_exported_file_agrees(trained, tmp
     images = trained / 'data' / 'val'
     file = tmp_path / 'tiny.onnx'
     size = ('--shape', 64, 64, '--image', images / 'dark' / '0.png')
-    exported = run_command_here('export', run, file, *size)
-    assert exported.returncode == 0, exported.stdout
-    assert 'scores: relative error' in exported.stdout
+    printed = output_of('export', run, file, *size)
+    assert 'scores: relative error' in printed
     found = []
     for index, handle in enumerate([(run,), (checkpoint,), (config, checkpoint), (file,)]):
         out = tmp_path / f'{index}.json'
-        result = run_command_here('predict', *handle, images, '--out', out,
-                                  '--out-dir', tmp_path / 'drawn')  # fmt: skip
-        assert result.returncode == 0, result.stdout
-        assert re.search(r'bright/0\.png +(dark|bright|striped) +0\.\d{3}\n', result.stdout)
+        outputs = ('--out', out, '--out-dir', tmp_path / 'drawn')
+        printed = output_of('predict', *handle, images, *outputs)
+        assert re.search(r'bright/0\.png +(dark|bright|striped) +0\.\d{3}\n', printed)
         found.append(scores_of(out))
     assert len(found[0]) == 3 * 12
     assert sum(found[0]) == pytest.approx(12)

@@ -7,7 +7,8 @@ from pathlib import Path
 import mmcv
 import pytest
 
-from tests.conftest import ROOT, run_python
+from tests.conftest import ROOT, run_python, succeeded
+from tests.variants import sampled
 
 CALL = """
 import torch
@@ -42,14 +43,15 @@ SCRIPTS = {  # with what they print; the last asks the system's compiler, whose 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', SCRIPTS)
+@pytest.mark.parametrize('name', sampled(list(SCRIPTS), [next(iter(SCRIPTS))]))
 def test_operators_are_found(name, lite):
     code, expected = SCRIPTS[name]
     script = lite / 'script.py'
     script.write_text(code)
-    done = run_python('-W', 'ignore', script, env={'PYTHONPATH': f'{lite}{os.pathsep}{ROOT}'})
-    assert done.returncode == 0, done.stdout
-    lines = done.stdout.splitlines()
+    printed = succeeded(
+        run_python('-W', 'ignore', script, env={'PYTHONPATH': f'{lite}{os.pathsep}{ROOT}'})
+    )
+    lines = printed.splitlines()
     assert [lines[0], *lines[1:][-1:]] == expected
 
 

@@ -12,7 +12,7 @@ from mmeffvit.registry import MODELS
 from mmeffvit.train.distillation import MapDistillation, agreement
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.engine.train import train
-from tests.conftest import ROOT, message_of, run_tool_here
+from tests.conftest import ROOT, message_of, run_tool_here, succeeded
 from tests.models.test_contract import TINY
 
 CONVERTER = 'model_converters/convert_weights.py'
@@ -123,9 +123,8 @@ def test_the_converter_reports_every_tensor(family, into, lost, reason, tmp_path
     plain = families()[family](arch).state_dict()
     torch.save(plain, tmp_path / 'plain.pth')
     out = tmp_path / 'mobile.safetensors'
-    done = run_tool_here(CONVERTER, tmp_path / 'plain.pth', out, '--into', into)
-    assert done.returncode == 0, done.stdout
-    *lines, _, _ = done.stdout.strip().splitlines()
+    printed = succeeded(run_tool_here(CONVERTER, tmp_path / 'plain.pth', out, '--into', into))
+    *lines, _, _ = printed.strip().splitlines()
     assert {line.split(maxsplit=1)[0] for line in lines} == {'loaded', 'ignored'}
     listed = [line.split()[1].rstrip(':,') for line in lines]
     assert sorted(listed) == sorted(plain)

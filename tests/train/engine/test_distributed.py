@@ -1,7 +1,6 @@
 """Two processes on one machine train as one does at the same total batch: a segmentor of mmseg."""
 
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 from mmeffvit.data.shapes import ShapesSpec, generate_ade20k
 from mmeffvit.models.checkpoints.read import read_content
-from tests.conftest import ROOT, run_command_here, run_python
+from tests.conftest import ROOT, rejected, run_command_here, run_python, succeeded
 
 # batch norm in eval mode and no random augmentation: then the only difference left between one
 # process and two is the order in which gradients are summed
@@ -67,21 +66,17 @@ def losses(folder: Path) -> np.ndarray:
     return np.mean([np.loadtxt(path) for path in sorted(folder.glob('rank*.txt'))], axis=0)
 
 
-def run_in_two_processes(config: Path, folder: Path, *options: str) -> CompletedProcess[str]:
-    return run_python(
-        '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
-        ROOT / 'tools' / 'train.py', config, '--work-dir', folder, '--seed', '0',
-        '--launcher', 'pytorch', '--cfg-options', 'train_dataloader.batch_size=2', *options,
-        cwd=folder, timeout=120,
-        env={'LOSS_DIR': str(folder), 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
-    )  # fmt: skip
-
-
 @pytest.mark.slow
 def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_process, tmp_path):
-    run = run_in_two_processes(config, tmp_path, 'train_cfg.val_interval=6')
-    assert run.returncode == 0, run.stdout
-    assert 'mIoU' in run.stdout
+    printed = succeeded(run_python(
+        '-m', 'torch.distributed.run', '--standalone', '--nproc_per_node=2',
+        ROOT / 'tools' / 'train.py', config, '--work-dir', tmp_path, '--seed', '0',
+        '--launcher', 'pytorch',
+        '--cfg-options', 'train_dataloader.batch_size=2', 'train_cfg.val_interval=6',
+        cwd=tmp_path, timeout=120,
+        env={'LOSS_DIR': str(tmp_path), 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
+    ))  # fmt: skip
+    assert 'mIoU' in printed
     assert not list(tmp_path.glob('.dist_test'))  # of mmengine, in the current folder
     one, two = losses(one_process), losses(tmp_path)
     assert len(list(tmp_path.glob('rank*.txt'))) == 2
@@ -95,10 +90,13 @@ def test_two_processes_give_the_loss_of_one_at_the_same_total_batch(config, one_
 
 
 @pytest.mark.slow
-def test_an_error_in_one_process_ends_all(config, tmp_path):
-    run = run_in_two_processes(
-        config, tmp_path, 'model.backbone.type=mmengine.FailsInOneProcess',
-        'train_cfg.max_iters=1200', '--no-check',
+@pytest.mark.variant
+def test_an_error_in_one_process_ends_all(config, tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv('PYTHONPATH', str(ROOT))
+    message = rejected(
+        'train', config, '--work-dir', tmp_path, '--nproc-per-node', 2, '--no-check',
+        '--cfg-options', 'model.backbone.type=mmengine.FailsInOneProcess',
+        'train_dataloader.batch_size=2', 'train_cfg.max_iters=1200',
     )  # fmt: skip
-    assert run.returncode, run.stdout
-    assert 'RuntimeError: fails in one process' in run.stdout
+    assert message == 'training failed; see its output above'
+    assert 'RuntimeError: fails in one process' in capfd.readouterr().err

@@ -1,6 +1,7 @@
 """Several processes of one machine: their options, their end."""
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -117,7 +118,7 @@ def running() -> Iterator[str]:
 def test_sigterm_ends_all_processes(tmp_path):
     """Of the command, not of torchrun: no process may go on."""
     root = write_yolo(tmp_path / 'bolts', 16)
-    arguments = (root, '--work-dir', tmp_path / 'work', '--weights', 'none', '--batch', 4)
+    arguments = (root, '--work-dir', tmp_path / 'work', '--weights', 'none', '--batch', 'auto')
     command = [sys.executable, '-m', 'mmeffvit', 'train', *arguments, '--nproc-per-node', 2]
     with (tmp_path / 'log').open('w') as log:
         run = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
@@ -132,5 +133,6 @@ def test_sigterm_ends_all_processes(tmp_path):
     finally:
         run.kill()  # of a test that failed
     said = (tmp_path / 'log').read_text()
+    assert re.search(r'--batch auto: .* for each of 2 processes', said)
     assert 'with --resume' in said or 'no checkpoint was saved' in said
     assert str(tmp_path / 'work') not in list(running())

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine import train as engine
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.zoo.runs import latest_checkpoint
-from tests.conftest import ROOT, message_of, run_command, run_command_here
+from tests.conftest import ROOT, message_of, output_of, run_command, run_command_here
 from tests.hostile.cases_checkpoints import saved
 from tests.hostile.damage import relisted
 from tests.hostile.judge import CANARY
@@ -63,18 +62,15 @@ def command(config: Path, work_dir: Path, data: Path, *arguments: object) -> lis
     ]  # fmt: skip
 
 
-def train(
-    *arguments: object, kill_after: int = -1, by: int = signal.SIGKILL
-) -> CompletedProcess[str]:
-    env = {'KILL_AFTER': str(kill_after), 'KILL_SIGNAL': str(int(by))}
-    return run_command(*command(*arguments), env=env)
+def killed_by(number: int) -> dict[str, str]:
+    """Environment variables of a run of three iterations an epoch: it ends in its second."""
+    return {'KILL_AFTER': '5', 'KILL_SIGNAL': str(int(number))}
 
 
 @pytest.fixture(scope='module')
 def uninterrupted(config, shapes, tmp_path_factory) -> Path:
     work_dir = tmp_path_factory.mktemp('uninterrupted')
-    run = run_command_here(*command(config, work_dir, shapes))
-    assert run.returncode == 0, run.stdout
+    output_of(*command(config, work_dir, shapes))
     return work_dir
 
 
@@ -90,12 +86,11 @@ def processes_of(work_dir: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_weights(config, shapes, uninterrupted, tmp_path):
-    # 3 iterations an epoch: the kill falls into the middle of the second
-    assert train(config, tmp_path, shapes, kill_after=5).returncode == -9
+    killed = run_command(*command(config, tmp_path, shapes), env=killed_by(signal.SIGKILL))
+    assert killed.returncode == -9
     assert not processes_of(tmp_path)
     assert latest_checkpoint(tmp_path).path.name == 'epoch_1.pth'
-    run = run_command_here(*command(config, tmp_path, shapes, '--resume'))
-    assert run.returncode == 0, run.stdout
+    output_of(*command(config, tmp_path, shapes, '--resume'))
     expected = read_content(uninterrupted / 'epoch_3.pth')
     resumed = read_content(tmp_path / 'epoch_3.pth')
     assert resumed['meta']['iter'] == expected['meta']['iter'] == 9
@@ -112,9 +107,11 @@ def test_old_checkpoints_go_and_no_partial_file_stays(uninterrupted):
 @pytest.mark.slow
 @pytest.mark.parametrize(('number', 'code'), sampled(SIGNALS, SIGNALS[:1]))
 def test_an_interrupted_run_says_what_is_saved_and_how_to_continue(
-    config, shapes, tmp_path, number, code
+    config, shapes, tmp_path, number, code, monkeypatch
 ):
-    run = train(config, tmp_path, shapes, kill_after=5, by=number)
+    for name, value in killed_by(number).items():
+        monkeypatch.setenv(name, value)
+    run = run_command_here(*command(config, tmp_path, shapes))
     assert run.returncode == code, run.stdout
     last = run.stdout.strip().splitlines()[-1]
     assert last.startswith(f'interrupted; the last checkpoint is {tmp_path}/epoch_1.pth: ')
@@ -198,7 +195,9 @@ def resumed(config, shapes, uninterrupted, tmp_path_factory) -> Runner:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, 'run', lambda *_: None)
         checkpoint = str(uninterrupted / 'epoch_2.pth')
-        return engine.train(str(config), options, resume=checkpoint, check=False)
+        runner = engine.train(str(config), options, resume=checkpoint, check=False)
+    resume(runner, uninterrupted / 'epoch_2.pth')  # what misfits are made from
+    return runner
 
 
 @pytest.mark.slow
@@ -216,7 +215,6 @@ def test_a_resume_is_strict(resumed, uninterrupted, tmp_path, name):
     misfit, words = MISFITS[name]
     content = deepcopy(read_content(uninterrupted / 'epoch_2.pth'))
     misfit(content)
-    resume(resumed, uninterrupted / 'epoch_2.pth')
     torch.save(content, tmp_path / 'epoch_2.pth')
     with pytest.raises(UserError, match=words):
         resume(resumed, tmp_path / 'epoch_2.pth')

@@ -1,30 +1,34 @@
-"""One command: from a folder in YOLO form to a config, a checkpoint, pictures and an ONNX file."""
+"""One command: from a folder in YOLO form to a config, a checkpoint, pictures and a file."""
 
 import json
 import re
 import shlex
+from itertools import starmap
+from pathlib import Path
 
 import cv2
 import numpy as np
 import onnxruntime
 import pytest
 import torch
+from mmengine.config import Config
 
 from mmeffvit.cli import finish
-from mmeffvit.config.load import load_config
+from mmeffvit.config.load import load_config, option_text
 from mmeffvit.data.shapes import ShapesSpec
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.folder import fit_batch
 from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.utils.files import locked
-from tests.conftest import ROOT, rejected, run_command_here, run_python
+from tests.conftest import ROOT, output_of, rejected, run_command_here, run_python, succeeded
 from tests.data.sets import files_in, polygon_line, write_maps, write_yolo
-from tests.variants import sampled
 
 SEGFORMER = 'segformer_swiftformer_xs_ade20k'
 FAST = ('--epochs', 1, '--weights', 'none', '--nproc-per-node', 1)
 SPEC = ShapesSpec(side=64, max_objects=2)
+SHALLOW = dict(_delete_=True, channels=(128, 224, 320), depths=(1, 1, 1), attended=(0, 48, 68))
+SMALL = {'model.backbone.arch': SHALLOW}  # SHViT-S1 with fewer blocks, which exports faster
 
 
 @pytest.mark.slow
@@ -34,36 +38,27 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     work_dir = tmp_path / 'work'
     (tmp_path / 'here').mkdir()
     monkeypatch.chdir(tmp_path / 'here')
-    options = ('--export', '.onnx', *FAST, '--nproc-per-node', 2, '--batch', 'auto')
-    run = run_command_here('train', root, '--work-dir', work_dir, *options)
-    assert run.returncode == 0, run.stdout
+    options = ('--export', 'none', *FAST, '--batch', 'auto')
+    printed = output_of('train', root, '--work-dir', work_dir, *options)
     assert files_in(root) == before
-    assert not list((tmp_path / 'here').iterdir())  # where processes would exchange results
-    assert f'{root}: YOLO, 4 classes' in run.stdout
-    for row in ('box AP', 'best', 'pictures', 'curves', 'per class', 'errors', '.onnx'):
-        assert f'\n  {row} ' in run.stdout
-    assert 'not made' not in run.stdout
+    assert not list((tmp_path / 'here').iterdir())
+    assert f'{root}: YOLO, 4 classes' in printed
+    for row in ('box AP', 'best', 'pictures', 'curves', 'per class', 'errors'):
+        assert f'\n  {row} ' in printed
+    assert 'not made' not in printed
     result = work_dir / 'result'
     sheet = cv2.imread(str(result / 'contact_sheet.png'))
     assert sheet.shape == (28 + 2 * (22 + 384 + 6) + 34, 2 * (2 * 384 + 6), 3)  # and a legend
     for name in ('curves.png', 'per_class.md', 'errors/bbox/errors.md'):
         assert (result / name).stat().st_size
-    said = [line for line in run.stdout.splitlines() if line.startswith('--batch auto: ')]
-    assert re.fullmatch(
-        r'--batch auto: 2 images take 0\.\d GiB of .* for each of 2 processes', *said
-    ), said
-    assert 'from scratch: all layers and norms are trained; the learning rate of the' in run.stdout
-    for command in re.findall(r'^  mmeffvit (.*)$', run.stdout, re.MULTILINE):
-        # the model is too young to find objects
-        weak = ('--score-thr', 0, '--min-agreement', 0, '--allow-slower')
-        more = weak if command.startswith('quantize') else ()
-        if command.startswith('train'):
-            assert command.endswith(' --nproc-per-node 2')
-            more = ('--nproc-per-node', 1)  # two more would take a quarter minute
-        pasted = run_command_here(*shlex.split(command), *more)
-        assert pasted.returncode == 0, pasted.stdout
+    said = [line for line in printed.splitlines() if line.startswith('--batch auto: ')]
+    assert re.fullmatch(r'--batch auto: 2 images take 0\.\d GiB of \d.* GiB', *said), said
+    assert 'from scratch: all layers and norms are trained; the learning rate of the' in printed
+    for command in re.findall(r'^  mmeffvit (.*)$', printed, re.MULTILINE):
+        # for any size it takes a quarter minute
+        more = ('--shape', 64, 64) if command.startswith('export') else ()
+        output_of(*shlex.split(command), *more)
     assert len(list((work_dir / 'predictions').iterdir())) == 4
-    assert (result / 'int8.onnx').is_file()
     # no best one is saved where so young a model finds nothing, which depends on the seed
     assert (work_dir / 'run2' / 'epoch_1.pth').is_file()
     session = onnxruntime.InferenceSession(str(result / 'model.onnx'))
@@ -75,11 +70,9 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     with pytest.raises(UserError, match='two images do not fit'):
         fit_batch.largest_batch(config, 4, 1)
     assert load_config(config).model.backbone.init_cfg is None
-    again = run_command_here('train', root, '--work-dir', work_dir, *FAST)
-    assert again.returncode == 2
-    assert 'has a run already: continue it with --resume' in again.stdout
-    checked = run_command_here('check', config)
-    assert checked.returncode == 0, checked.stdout
+    message = rejected('train', root, '--work-dir', work_dir, *FAST)
+    assert 'has a run already: continue it with --resume' in message
+    output_of('check', config)
 
 
 def test_a_work_dir_in_use_is_left_as_it_is(shapes, tmp_path):
@@ -112,16 +105,15 @@ main(sys.argv[1:])
 @pytest.mark.slow
 def test_a_folder_becomes_a_model_without_the_packages_of_exporters(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
-    run = run_python('-c', WITHOUT, 'train', root, '--work-dir', tmp_path / 'work', *FAST)
-    assert run.returncode == 0, run.stdout
-    assert (
-        'nothing will be exported: Writing .onnx needs onnx, which is not installed' in run.stdout
+    printed = succeeded(
+        run_python('-c', WITHOUT, 'train', root, '--work-dir', tmp_path / 'work', *FAST)
     )
-    assert 'to predict on images' in run.stdout
-    assert 'trained from random weights' in run.stdout.partition(' on bolts')[2]  # at the end
-    assert re.search(r'^epoch 1/1  loss \S+  \S+ images/s  ', run.stdout, re.MULTILINE)
+    assert 'nothing will be exported: Writing .onnx needs onnx, which is not installed' in printed
+    assert 'to predict on images' in printed
+    assert 'trained from random weights' in printed.partition(' on bolts')[2]  # at the end
+    assert re.search(r'^epoch 1/1  loss \S+  \S+ images/s  ', printed, re.MULTILINE)
     # what others say is in the file
-    assert not re.search(r'mmengine - |Warning|creating index', run.stdout)
+    assert not re.search(r'mmengine - |Warning|creating index', printed)
     assert 'creating index' in (tmp_path / 'work' / 'run' / 'console.log').read_text()
 
 
@@ -133,6 +125,11 @@ def test_a_job_that_fails_in_any_way_leaves_the_summary(capsys):
     assert 'no kernel' in finish.made(export)
     assert 'Traceback' in capsys.readouterr().err
     assert finish.made(lambda: 3) == '3'
+
+
+def test_the_next_run_has_as_many_processes(tmp_path):
+    said = finish.next_commands(tmp_path / 'a.py', Config(dict(processes=2)), tmp_path)
+    assert said.endswith(f'/a.py --work-dir {tmp_path}/run2 --nproc-per-node 2')
 
 
 @pytest.mark.slow
@@ -152,90 +149,87 @@ def test_a_run_is_resumed_and_its_weights_start_one_that_stops_early(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 8, 3, spec=SPEC)
     arguments = ('train', root, '--work-dir', tmp_path / 'work', '--export', 'none', *FAST)
     assert 'no run to resume' in rejected(*arguments, '--resume')
-    assert run_command_here(*arguments).returncode == 0
+    output_of(*arguments)
     other = run_command_here(*arguments, '--resume', '--image-size', 64)
     assert '--image-size is 64, and the run in' in other.stdout
-    resumed = run_command_here(*arguments, '--resume', '--epochs', 2)
-    assert resumed.returncode == 0, resumed.stdout
-    assert '2 epochs instead of 1' in resumed.stdout
+    printed = output_of(*arguments, '--resume', '--epochs', 2)
+    assert '2 epochs instead of 1' in printed
     bare = tmp_path / 'bare.pth'
     torch.save(read_content(tmp_path / 'work' / 'run' / 'epoch_2.pth')['state_dict'], bare)
     changes = ('custom_hooks.1.switch_epoch=1', 'custom_hooks.2.min_delta=2.0')
-    started = run_command_here(
+    printed = output_of(
         'train', root, '--work-dir', tmp_path / 'next', '--export', 'none', '--nproc-per-node', 1,
         '--epochs', 9, '--patience', 1, '--weights', bare, '--cfg-options', *changes,
     )  # fmt: skip
-    assert started.returncode == 0, started.stdout
     assert 'CachedMosaic' in (tmp_path / 'next' / 'rtmdet_swiftformer_xs.py').read_text()
     run = tmp_path / 'next' / 'run'
     assert 'Switch pipeline now!' in (run / 'console.log').read_text()
     assert (run / 'epoch_2.pth').is_file()
     assert not (run / 'epoch_3.pth').exists()  # the second is no better than the first by 2
-    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_2\.pth\n', started.stdout)
+    assert re.search(r'\n  best +.*/best_coco_bbox_mAP_epoch_2\.pth\n', printed)
+
+
+def check_segmentor(said: str, name: str, work_dir: Path) -> None:
+    assert f'{name} on parts' in said
+    assert re.search(r'\n  mIoU +[\d.]+ % on the val split\n', said)
+    assert 'not made' not in said
+    assert '| background |' in (work_dir / 'result/per_class.md').read_text()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('kind', sampled(['maps', 'polygons'], ['maps']))
-def test_a_segmentor_learns_from_label_maps_and_from_polygons(kind, tmp_path, monkeypatch):
-    root = tmp_path / 'parts'
-    if kind == 'maps':
-        write_maps(root)
-    else:
-        write_yolo(root, 6, 3, spec=SPEC, line=polygon_line)
-    name, model = 'segformer_shvit_s1_lightpan_ade20k', ()  # the default from random weights
-    if kind == 'polygons':
-        name, model = SEGFORMER, ('--model', SEGFORMER)
-    run = run_command_here(
-        'train', root, '--work-dir', tmp_path / 'work', *model, *FAST, '--image-size', 64,
-        '--export', 'none',
+@pytest.mark.variant
+def test_a_segmentor_learns_from_polygons(tmp_path):
+    root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
+    printed = output_of(
+        'train', root, '--work-dir', tmp_path / 'work', '--model', SEGFORMER, *FAST,
+        '--image-size', 64, '--export', 'none',
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert f'{name} on parts' in run.stdout
-    assert re.search(r'\n  mIoU +[\d.]+ % on the val split\n', run.stdout)
-    assert 'not made' not in run.stdout
-    assert '| background |' in (tmp_path / 'work/result/per_class.md').read_text()
+    check_segmentor(printed, SEGFORMER, tmp_path / 'work')
 
 
 @pytest.mark.slow
-def test_an_int8_step_that_fails_leaves_the_float_file_the_summary_and_one_line(tmp_path, log):
+def test_a_segmentor_learns_from_label_maps_and_a_failed_int8_step_is_one_line(tmp_path, log):
     root, work_dir = tmp_path / 'parts', tmp_path / 'work'
     write_maps(root)
-    files = ('--export', '.onnx', '--int8')
-    run = run_command_here('train', root, '--work-dir', work_dir, *FAST, '--image-size', 64, *files)
-    assert run.returncode == 0, run.stdout
-    assert re.search(r'int8.onnx: .*; mIoU [\d.]+ % on the val split\n', run.stdout)
-    assert 'not made' not in run.stdout
+    printed = output_of(
+        'train', root, '--work-dir', work_dir, *FAST, '--image-size', 64, '--export', '.onnx',
+        '--int8', '--cfg-options', *starmap(option_text, SMALL.items()),
+    )  # fmt: skip
+    check_segmentor(printed, 'segformer_shvit_s1_lightpan_ade20k', work_dir)  # the default
+    assert re.search(r'int8.onnx: .*; mIoU [\d.]+ % on the val split\n', printed)
     # what is done before is shown before
-    assert run.stdout.index('model.onnx\n') < run.stdout.index('  quantizing ')
+    assert printed.index('model.onnx\n') < printed.index('  quantizing ')
     result = work_dir / 'result'
-    for name in ('model.onnx', 'int8.onnx'):
-        (result / name).unlink()
+    (result / 'int8.onnx').unlink()
     (config,) = work_dir.glob('*.py')
-    options = FinetuneOptions(work_dir, export=['.onnx'], int8=True)
+    options = FinetuneOptions(work_dir, SMALL, export=['none'], int8=True)
     (name, _), *_ = json.loads((work_dir / 'index/train.json').read_text())
     lost = root / 'images' / name
+    kept = lost.read_bytes()
     lost.write_bytes(b'')  # the end of the same run, without an image to calibrate on
     log.clear()
     metrics = finish.finish(config, options, None)
     (line,) = [line for line in log.text.splitlines() if 'not made: ' in line]
     assert '  int8 ' in line
     assert str(lost) in line
-    assert not (result / 'int8.onnx').exists()
-    assert (result / 'model.onnx').is_file()
+    assert [path.name for path in result.glob('*.onnx')] == ['model.onnx']
     assert f'{metrics["mIoU"]:.1f} %' in log.text
     assert 'to predict on images' in log.text[log.text.index(line) :]
+    lost.write_bytes(kept)
+    (command,) = re.findall(r'^  mmeffvit (quantize .*)$', log.text, re.MULTILINE)
+    output_of(*shlex.split(command), '--allow-slower')
+    assert (result / 'int8.onnx').is_file()
 
 
 @pytest.mark.slow
 @pytest.mark.variant
 def test_instance_masks_are_trained_on_polygons(tmp_path):
     root = write_yolo(tmp_path / 'parts', 6, 3, spec=SPEC, line=polygon_line)
-    run = run_command_here(
+    printed = output_of(
         'train', root, '--work-dir', tmp_path / 'work', '--model', 'maskrcnn_swiftformer_xs',
         *FAST, '--image-size', 64, '--class-balanced', '--grad-accum-steps', 2, '--export', 'none',
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout
-    assert '\n  mask AP ' in run.stdout
+    assert '\n  mask AP ' in printed
     assert (tmp_path / 'work' / 'result' / 'errors' / 'segm' / 'errors.md').is_file()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import ModuleType
 
 import pytest
 import torch
@@ -16,10 +17,6 @@ from mmeffvit.errors import UserError
 from tests.deploy import models, tiny
 from tests.variants import sampled
 
-tools = pytest.importorskip('coremltools')
-
-from mmeffvit.deploy.formats.coreml.write import shapes_of, to_coreml  # noqa: E402
-
 # the third stage is the first with attention
 MOBILEVITV2 = dict(
     type='mmeffvit.MobileViTv2',
@@ -31,7 +28,15 @@ MOBILEVITV2 = dict(
 )  # fmt: skip
 
 
-def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tmp_path):
+@pytest.fixture(scope='module')
+def tools() -> ModuleType:
+    """Imported by the tests that need it: that takes four seconds."""
+    return pytest.importorskip('coremltools')
+
+
+def test_a_package_has_the_inputs_outputs_and_metadata_of_the_graph(tools, tmp_path):
+    from mmeffvit.deploy.formats.coreml.write import shapes_of, to_coreml
+
     out = tmp_path / 'model.mlpackage'
     to_coreml(tiny.export(tiny.graph(MOBILEVITV2)), out, dict(task='features'))
     assert [path.name for path in tmp_path.iterdir()] == ['model.mlpackage']
@@ -57,7 +62,7 @@ CLASSES = {'classes': json.dumps(models.CLASSES), 'palette': json.dumps([[0, 128
         ['rtmdet_swiftformer_xs'],
     ),
 )  # fmt: skip
-def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tmp_path):
+def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tools, tmp_path):
     model = models.tiny(name)
     write(make_graph(model), tmp_path / 'm.mlpackage', ExportOptions((96, 128)), CLASSES)
     package = tools.models.MLModel(str(tmp_path / 'm.mlpackage'), skip_model_load=True)
@@ -93,7 +98,9 @@ def test_coordinates_are_those_of_the_boxes_of_the_detector(name):
 
 
 @pytest.mark.parametrize('half', sampled([False, True], [True]))
-def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
+def test_a_segmentor_takes_an_image_and_has_a_preview(half, tools, tmp_path):
+    from mmeffvit.deploy.formats.coreml.write import shapes_of
+
     graph = make_graph(models.tiny('segformer_swiftformer_xs_ade20k'))
     write(graph, tmp_path / 'm.mlpackage', ExportOptions((96, 128)), CLASSES, half=half)
     package = tools.models.MLModel(str(tmp_path / 'm.mlpackage'), skip_model_load=True)
@@ -104,6 +111,7 @@ def test_a_segmentor_takes_an_image_and_has_a_preview(half, tmp_path):
     assert params == {'labels': list(models.CLASSES), 'colors': ['#0080ff'] * 5}
 
 
+@pytest.mark.usefixtures('tools')
 def test_float16_is_emulated_and_an_overflow_is_rejected(tmp_path):
     graph = tiny.graph(MOBILEVITV2)
     report = str(write(graph, tmp_path / 'm.mlpackage', ExportOptions(tiny.SIZE), half=True))
