@@ -44,7 +44,6 @@ PVT = dict(arch=dict(channels=(8, 16, 20, 32), depths=(1,) * 4, expansions=(1,) 
 
 
 def make_layer(name: str, settings: dict) -> nn.Module:
-    torch.manual_seed(0)
     return randomized(LAYERS[name](partial(MobileAttention, **settings))).double().eval()
 
 

@@ -16,11 +16,6 @@ from tests.conftest import ROOT, message_of, run_tool_here, succeeded
 from tests.models.test_contract import TINY
 
 CONVERTER = 'model_converters/convert_weights.py'
-FORMS = {
-    'DeiT': 'DeiTMobiAtt',
-    'EfficientFormerV2': 'EfficientFormerV2MobiAtt',
-    'PVTv2': 'PVTv2MobiAtt',
-}
 CONFIGS = sorted((ROOT / 'configs' / 'distillation').glob('*.py'))
 
 
@@ -62,7 +57,7 @@ def test_backbones_with_other_maps_are_rejected():
 def test_a_config_names_two_forms_of_one_variant_and_its_weights(path):
     model = open_config(path).model
     plain = model.teacher.type.removeprefix('mmeffvit.')
-    assert model.backbone.type == f'mmeffvit.{FORMS[plain]}'
+    assert model.backbone.type == f'mmeffvit.{plain}MobiAtt'
     assert model.backbone.init_cfg == model.teacher.init_cfg
     assert model.backbone.arch == model.teacher.arch
     name = f'{plain.lower()}_{model.teacher.arch}_mobile'
