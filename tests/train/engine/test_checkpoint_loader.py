@@ -10,7 +10,6 @@ import torch
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
-import mmeffvit  # noqa: F401
 from mmeffvit.errors import CheckpointError
 from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine import checkpoint_loader
