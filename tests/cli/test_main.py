@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.cli.main import COMMANDS, import_command, main, split_command
-from tests.conftest import run_python
+from tests.conftest import run_command, run_python, succeeded
 
 PROGRAM = Path(sys.executable).with_name('mmeffvit')
 
@@ -81,9 +81,7 @@ def test_models_are_listed_with_their_accuracy(arguments, shown, hidden, capsys)
 
 
 def test_the_module_is_the_command():
-    run = run_python('-m', 'mmeffvit', 'doctor')
-    assert run.returncode == 0
-    assert 'mmengine' in run.stdout
+    assert 'mmengine' in succeeded(run_command('doctor'))
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from mmeffvit.data.faults import Fault
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.errors import UserError
 from tests.data.sets import edit_json, files_in, write_maps, write_roboflow, write_voc, write_yolo
+from tests.utils.odd_images import save_rotated
 
 IMAGE = Path('images/train/train_0.png')
 LABELS = Path('labels/train/train_0.txt')
-ORIENTATION = 0x0112
 
 
 def append(path: Path, text: str) -> None:
@@ -36,15 +36,12 @@ def edit_coco(root: Path, change: Callable[[dict], object]) -> None:
 def replace(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new, 1))
 
 
 def rotate(root: Path) -> None:
     """A wide image on its side, annotated as wide as it is stored."""
-    picture = Image.fromarray(np.zeros((64, 96, 3), np.uint8))
-    exif = picture.getexif()
-    exif[ORIENTATION] = 6
-    picture.save(root / 'JPEGImages' / '0.jpg', exif=exif)
+    save_rotated(root / 'JPEGImages' / '0.jpg', 64, 96)
     replace(root / 'Annotations' / '0.xml', '<width>64', '<width>96')
 
 

@@ -28,11 +28,10 @@ from mmeffvit.utils.images import (
 )
 from mmeffvit.version import __version__
 from tests.data.sets import write_maps, write_voc, write_yolo
+from tests.utils.odd_images import save_rotated
 
 MAPS = PrepareOptions(for_segmentor=True)
 BOMB = ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))
-ORIENTATION = 0x0112
-
 
 YAML = 'is not a YAML file in UTF-8 without aliases'
 
@@ -157,10 +156,7 @@ def test_time_grows_with_the_size_alone(job, tmp_path):
 @pytest.mark.parametrize('orientation', [3, 6])
 def test_images_that_only_some_programs_rotate_are_rejected_by_all(kind, orientation, tmp_path):
     path = tmp_path / f'x.{kind}'
-    image = Image.fromarray(np.zeros((30, 40, 3), np.uint8))
-    exif = image.getexif()
-    exif[ORIENTATION] = orientation
-    image.save(path, exif=exif)
+    save_rotated(path, 30, 40, orientation)
     for reader in (inspect, read_size):
         with pytest.raises(Unreadable, match='EXIF rotates or mirrors it'):
             reader(path)
@@ -170,10 +166,7 @@ def test_images_that_only_some_programs_rotate_are_rejected_by_all(kind, orienta
 
 def test_size_and_pixels_of_a_rotated_image_are_those_of_mmcv(tmp_path):
     path = tmp_path / 'x.jpg'
-    image = Image.fromarray(np.zeros((30, 40, 3), np.uint8))
-    exif = image.getexif()
-    exif[ORIENTATION] = 6
-    image.save(path, exif=exif)
+    save_rotated(path, 30, 40)
     expected = mmcv.imread(str(path)).shape[:2]
     assert read_size(path) == inspect(path).size == read_image(path).shape[:2] == expected
     assert expected == (40, 30)

@@ -295,26 +295,27 @@ class Release:
         ]
 
 
-def releases_of(head: str, ending: str, stem: str, classes: int, sizes: dict) -> list[Release]:
-    return [
+def releases_of(head: str, ending: str, stem: str, classes: int, sizes: dict) -> dict[str, Release]:
+    releases = (
         Release(
             f'{head}_mobilevitv2_{round(100 * width):03d}{ending}', f'{stem}-{width}', width, head,
             classes, megabytes,
         )
         for width, megabytes in sizes.items()
-    ]  # fmt: skip
+    )  # fmt: skip
+    return {release.config: release for release in releases}
 
 
-RELEASES = [
-    *releases_of('ssdlite', '', 'coco-ssd-mobilevitv2', 80,
-                 {0.5: 8.2, 0.75: 14.4, 1.0: 22.5, 1.25: 32.8, 1.5: 45.2, 1.75: 59.8, 2.0: 76.6}),
-    *releases_of('pspnet', '_ade20k', 'pspnet-mobilevitv2', 150,
-                 {0.5: 15.5, 0.75: 26.4, 1.0: 39.7, 1.25: 55.3, 1.5: 73.5, 1.75: 94.3}),
-    *releases_of('deeplabv3', '_ade20k', 'deeplabv3-mobilevitv2', 150,
-                 {0.5: 26.3, 0.75: 39.8, 1.0: 55.5, 1.25: 73.3, 1.5: 93.7, 1.75: 116.5,
-                  2.0: 141.7}),
-    *releases_of('pspnet', '_voc12', 'pspnet-mobilevitv2', 21,
-                 {0.5: 15.1, 0.75: 26.1, 1.0: 39.4, 1.25: 54.9, 1.5: 73.1}),
-    *releases_of('deeplabv3', '_voc12', 'deeplabv3-mobilevitv2', 21,
-                 {0.5: 25.9, 1.0: 55.1, 1.25: 73.0, 1.5: 93.4}),
-]  # fmt: skip
+RELEASES = {
+    **releases_of('ssdlite', '', 'coco-ssd-mobilevitv2', 80,
+                  {0.5: 8.2, 0.75: 14.4, 1.0: 22.5, 1.25: 32.8, 1.5: 45.2, 1.75: 59.8, 2.0: 76.6}),
+    **releases_of('pspnet', '_ade20k', 'pspnet-mobilevitv2', 150,
+                  {0.5: 15.5, 0.75: 26.4, 1.0: 39.7, 1.25: 55.3, 1.5: 73.5, 1.75: 94.3}),
+    **releases_of('deeplabv3', '_ade20k', 'deeplabv3-mobilevitv2', 150,
+                  {0.5: 26.3, 0.75: 39.8, 1.0: 55.5, 1.25: 73.3, 1.5: 93.7, 1.75: 116.5,
+                   2.0: 141.7}),
+    **releases_of('pspnet', '_voc12', 'pspnet-mobilevitv2', 21,
+                  {0.5: 15.1, 0.75: 26.1, 1.0: 39.4, 1.25: 54.9, 1.5: 73.1}),
+    **releases_of('deeplabv3', '_voc12', 'deeplabv3-mobilevitv2', 21,
+                  {0.5: 25.9, 1.0: 55.1, 1.25: 73.0, 1.5: 93.4}),
+}  # fmt: skip

@@ -16,19 +16,18 @@ from tests.conftest import ROOT, output_of, rejected
 from tests.released import cvnets, efficientformerv2, files, shvit
 
 NARROW = 'ssdlite_mobilevitv2_050'
-RELEASES = {release.config: release for release in cvnets.RELEASES}
 
 
 def release_of(name: str) -> Checkpoint:
     """A released file, without values."""
     with torch.device('meta'):
-        return files.checkpoint_of(RELEASES[name].network().state_dict())
+        return files.checkpoint_of(cvnets.RELEASES[name].network().state_dict())
 
 
 @pytest.fixture(scope='module')
 def ssd(tmp_path_factory) -> Path:
     """The released file of the narrowest SSDLite, with random weights."""
-    network = files.with_random_weights(RELEASES[NARROW].network())
+    network = files.with_random_weights(cvnets.RELEASES[NARROW].network())
     return files.save_cvnets(
         network, tmp_path_factory.mktemp('ssd') / 'coco-ssd-mobilevitv2-0.5.pt'
     )
@@ -66,7 +65,7 @@ def test_new_classes_keep_initial_values_and_another_width_is_still_rejected():
     [
         (lambda: cvnets.Encoder(0.5), r''),
         (lambda: timm.create_model('shvit_s1'), r''),
-        (RELEASES[NARROW].network, r'encoder\.'),
+        (cvnets.RELEASES[NARROW].network, r'encoder\.'),
         (shvit.RELEASES['retinanet_shvit_s4'], r'backbone\.'),
         (efficientformerv2.RELEASES['maskrcnn_efficientformerv2_s2'], r'backbone\.'),
     ],
@@ -158,7 +157,7 @@ def transformers_key(key: str) -> str:
 def test_deeplabv3_in_the_layout_of_transformers_is_that_of_cvnets():
     name = 'deeplabv3_mobilevitv2_100_voc12'
     with torch.device('meta'):
-        theirs = RELEASES[name].network().state_dict()
+        theirs = cvnets.RELEASES[name].network().state_dict()
     state = {transformers_key(key): value for key, value in theirs.items() if 'aux_head' not in key}
     assert len(state) == 305
     _, report = fit(build_empty(name), files.checkpoint_of(state))

@@ -26,12 +26,12 @@ SHVITS = shvit.RELEASES
 RESIZE = 'test_dataloader.dataset.pipeline.1.scale'
 
 # one of every head and dataset
-FEW = [release.config for release in cvnets.RELEASES if '_050' in release.config]
+FEW = [name for name in cvnets.RELEASES if '_050' in name]
 EFFICIENT = efficientformerv2.RELEASES
 SMALLER = [name for name in EFFICIENT if 's2' in name]
 
 
-CVNETS = {release.config: release for release in cvnets.RELEASES}
+CVNETS = cvnets.RELEASES
 NETWORKS = {name: release.network for name, release in CVNETS.items()} | SHVITS | EFFICIENT
 # tensors of a file, as listed with the facts of the releases
 TENSORS = {name: release.tensors for name, release in CVNETS.items()} | dict(

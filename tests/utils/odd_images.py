@@ -4,6 +4,7 @@ import io
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import EpsImagePlugin, Image
 
@@ -40,6 +41,13 @@ def fake_ghostscript(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv('PATH', str(program.parent), prepend=':')
     monkeypatch.setattr(EpsImagePlugin, 'gs_binary', None)  # it is searched once
     return called
+
+
+def save_rotated(path: Path, height: int, width: int, orientation: int = 6) -> None:
+    """A black image that EXIF rotates or mirrors, by default by a quarter turn."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(np.zeros((height, width, 3), np.uint8)).save(path, exif=exif)
 
 
 def jpeg_of(width: int, height: int) -> bytes:

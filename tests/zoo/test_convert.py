@@ -57,8 +57,7 @@ def test_family_variant_and_layout_are_found_and_the_file_loads(
 
 @pytest.mark.parametrize('suffix', sampled(['.safetensors', '.pth'], ['.safetensors']))
 def test_a_full_model_of_cvnets_and_its_encoder_are_written_with_our_keys(tmp_path, suffix):
-    release = next(r for r in cvnets.RELEASES if r.config == 'ssdlite_mobilevitv2_050')
-    network = files.with_random_weights(release.network())
+    network = files.with_random_weights(cvnets.RELEASES['ssdlite_mobilevitv2_050'].network())
     source = files.save_cvnets(network, tmp_path / 'ssd.pt')
     out = tmp_path / f'out{suffix}'
     for options in (['--dry-run'], []):

@@ -134,7 +134,7 @@ for address in {addresses}:
 
 def test_repositories_in_the_cache_of_the_hub_are_read_offline(saved, detector, tmp_path):
     """In a process of its own: the library of the hub reads its settings when it is imported."""
-    release = next(r for r in cvnets.RELEASES if r.config == 'deeplabv3_mobilevitv2_100_voc12')
+    release = cvnets.RELEASES['deeplabv3_mobilevitv2_100_voc12']
     network = files.with_random_weights(release.network())
     theirs = {
         transformers_key(key): value

@@ -22,7 +22,7 @@ from tests.deploy.web.browser import serve
 from tests.released import cvnets, files
 
 NAME = 'ssdlite_mobilevitv2_050'
-RELEASE = next(release for release in cvnets.RELEASES if release.config == NAME)
+RELEASE = cvnets.RELEASES[NAME]
 
 
 @pytest.fixture(scope='module')

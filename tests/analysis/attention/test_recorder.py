@@ -13,6 +13,7 @@ from mmeffvit.models.mobile_attention.attention import MobileAttention
 from mmeffvit.models.mobilevitv2.attention import SeparableSelfAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from mmeffvit.models.swiftformer.attention import EfficientAdditiveAttention
+from tests.models.detection.test_single_head_deformable import randomize
 
 CASES = [
     (SwiftFormer, dict(arch='xs'), 4),
@@ -21,14 +22,6 @@ CASES = [
     (EfficientFormerV2, dict(arch='s0'), 5),
     (EfficientFormerV2, dict(arch='s0', attention='mobile', downsampling='mobile'), 5),
 ]
-
-
-def randomized(module: nn.Module) -> nn.Module:
-    """In eval mode, with parameters that give non-uniform distributions."""
-    generator = torch.Generator().manual_seed(1)
-    for parameter in module.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=generator)
-    return module.eval()
 
 
 def read(layer: nn.Module, *inputs: torch.Tensor, canvas: Canvas) -> dict[str, torch.Tensor]:
@@ -40,7 +33,7 @@ def read(layer: nn.Module, *inputs: torch.Tensor, canvas: Canvas) -> dict[str, t
 
 @torch.no_grad()
 def test_context_scores_are_the_softmax_of_every_position_over_the_patches():
-    layer = randomized(SeparableSelfAttention(8))
+    layer = randomize(SeparableSelfAttention(8)).eval()
     x = torch.randn(1, 8, 6, 10)
     arrays = read(layer, x, canvas=Canvas(48, 80))
     logits = layer.qkv(x)[0, 0]
@@ -56,7 +49,7 @@ def test_context_scores_are_the_softmax_of_every_position_over_the_patches():
 
 @torch.no_grad()
 def test_global_query_weights_give_the_global_query():
-    layer = randomized(EfficientAdditiveAttention(8))
+    layer = randomize(EfficientAdditiveAttention(8)).eval()
     x = torch.randn(1, 8, 5, 7)
     seen = {}
     layer.proj.register_forward_hook(lambda module, inputs, output: seen.update(x=inputs[0]))
@@ -69,7 +62,7 @@ def test_global_query_weights_give_the_global_query():
 
 @torch.no_grad()
 def test_the_rows_of_all_query_points_of_shvit_give_the_output_of_its_layer():
-    layer = randomized(SingleHeadSelfAttention(12, attended=8))
+    layer = randomize(SingleHeadSelfAttention(12, attended=8)).eval()
     x = torch.randn(1, 12, 3, 4)
     seen = {}
     layer.proj.register_forward_hook(lambda module, inputs, output: seen.update(x=inputs[0]))
@@ -90,7 +83,7 @@ def test_the_rows_of_all_query_points_of_shvit_give_the_output_of_its_layer():
 @pytest.mark.parametrize(('stride', 'mix_heads'), [(1, True), (2, False)])
 @torch.no_grad()
 def test_the_heads_of_all_query_points_give_the_output_of_talking_heads(stride, mix_heads):
-    layer = randomized(TalkingHeadsAttention(2, (7, 7), stride=stride, mix_heads=mix_heads))
+    layer = randomize(TalkingHeadsAttention(2, (7, 7), stride=stride, mix_heads=mix_heads)).eval()
     rows, columns = -(-3 // stride), -(-5 // stride)
     query = torch.randn(1, 8, rows, columns)
     key, value = torch.randn(1, 8, 3, 5), torch.randn(1, 6, 3, 5)
@@ -176,9 +169,7 @@ def test_recording_changes_no_output_and_leaves_no_hook(family, arguments, numbe
 @torch.no_grad()
 @pytest.mark.parametrize(('family', 'options', '_'), CASES)
 def test_a_fused_backbone_has_the_maps_of_the_original(family, options, _):
-    model = randomized(family(**options)).double()
-    for parameter in model.parameters():
-        parameter *= 0.2  # avoids sigmoids of 0
+    model = randomize(family(**options)).eval().double()
     image, canvas = torch.randn(1, 3, 64, 96).double(), Canvas(64, 96)
     readings = []
     for each in (model, fuse(model)):

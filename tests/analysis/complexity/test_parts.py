@@ -23,7 +23,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize('device', ['meta', 'cpu'])
-@pytest.mark.parametrize('name', COUNTS)
+@pytest.mark.parametrize('name', [name for name in MIXERS if name != 'eva'])
 def test_products_of_a_mixer_are_counted(name, device):
     with torch.device(device):
         layer = MIXERS[name](C, C, C // D).eval()
@@ -43,7 +43,3 @@ def test_the_cost_of_eva_grows_linearly(device):
             costs.append(sum(own.values()) - 2 * 49 * C * D)
     assert costs[1] == 4 * costs[0]
     assert costs[2] == 4 * costs[1]
-
-
-def test_every_mixer_is_counted_here():
-    assert {*COUNTS, 'eva'} == set(MIXERS)

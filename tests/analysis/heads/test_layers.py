@@ -35,7 +35,6 @@ def test_every_family_declares_its_attention():
 @torch.no_grad()
 @pytest.mark.parametrize(('family', 'name'), sampled(CASES, FEW))
 def test_heads_of_every_attention_are_compared_and_removed(family, name):
-    torch.manual_seed(0)
     cls, options = families()[family], {}
     if 'mobile_stages' in signature(cls).parameters:
         options['mobile_stages'] = (0, 1, 2, 3)

@@ -44,7 +44,6 @@ PVT = dict(arch=dict(channels=(8, 16, 20, 32), depths=(1,) * 4, expansions=(1,) 
 
 
 def make_layer(name: str, settings: dict) -> nn.Module:
-    torch.manual_seed(0)
     return randomized(LAYERS[name](partial(MobileAttention, **settings))).double().eval()
 
 
@@ -93,7 +92,6 @@ def test_a_layer_without_heads_equals_the_layer_with_their_outputs_at_zero(name,
 @torch.no_grad()
 @pytest.mark.parametrize('name', ['deit', 'pvtv2', 'efficientformerv2'])
 def test_a_feed_forward_layer_without_hidden_units_equals_the_layer_with_them_at_zero(name):
-    torch.manual_seed(0)
     layers = dict(
         deit=lambda: deit.FeedForward(6),
         pvtv2=lambda: pvtv2.FeedForward(6, 4),
@@ -143,7 +141,6 @@ def test_half_of_the_heads_and_of_the_neurons_leave_the_share_that_the_paper_pri
     ],
 )
 def test_a_pruned_backbone_is_built_trains_and_is_exported(build, arguments, present, tmp_path):
-    torch.manual_seed(0)
     whole = randomized(build(**arguments))
     layers = prunable_layers(whole)
     assert tuple(layer.count for layer in layers.values()) == present

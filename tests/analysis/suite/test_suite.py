@@ -214,8 +214,7 @@ def test_released_models_are_tested_and_not_trained(shapes, tmp_path, monkeypatc
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'torch'))
     place = place_of(find_model(name).weights)  # as one who has no network puts it there
     place.parent.mkdir(parents=True)
-    release = next(release for release in cvnets.RELEASES if release.config == name)
-    files.save_cvnets(files.with_random_weights(release.network()), place)
+    files.save_cvnets(files.with_random_weights(cvnets.RELEASES[name].network()), place)
     command = ['suite', '--released', name, '--work-dir', tmp_path / 'suite',
                '--cfg-options', f'data_root={files.as_coco(shapes, tmp_path / "coco")}',
                'test_dataloader.num_workers=0']  # fmt: skip

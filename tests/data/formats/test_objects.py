@@ -16,6 +16,7 @@ from mmeffvit.errors import UserError
 from tests.data import layouts
 from tests.data.layouts import READ, disks
 from tests.data.sets import edit_json
+from tests.data.test_broken import replace
 
 
 def written(name: str, root: Path) -> Path:
@@ -50,10 +51,7 @@ def test_a_broken_object_is_named_with_its_file_and_place(
     name, path, old, new, words, tmp_path, capsys
 ):
     written(name, tmp_path / 'data')
-    file = tmp_path / 'data' / path
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
+    replace(tmp_path / 'data' / path, old, new)
     with pytest.raises(UserError, match='--skip-broken skips them'):
         prepare(tmp_path / 'data', tmp_path / 'index', PrepareOptions())
     assert faults.FILE_BROKEN.what not in capsys.readouterr().out

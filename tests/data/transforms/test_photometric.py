@@ -22,11 +22,6 @@ from mmeffvit.registry import TRANSFORMS
 GRAY = np.array([0.114, 0.587, 0.299])  # of blue, green and red
 
 
-@pytest.fixture(autouse=True)
-def _numpy_seed():
-    np.random.seed(0)
-
-
 @pytest.fixture
 def image():
     return np.random.default_rng(0).integers(0, 256, (24, 32, 3), dtype=np.uint8)

@@ -13,12 +13,6 @@ HEIGHT, WIDTH = 300, 400
 NUM_DRAWS = 800
 
 
-@pytest.fixture(autouse=True)
-def _same_draws() -> None:
-    np.random.seed(0)
-    random.seed(0)
-
-
 def random_boxes(rng: np.random.Generator, number: int) -> np.ndarray:
     corners = rng.uniform(0, 1, (number, 2, 2)) * (WIDTH, HEIGHT)
     boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)

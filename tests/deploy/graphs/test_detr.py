@@ -47,7 +47,6 @@ def test_an_unsupported_model_is_rejected(options, message):
 
 @pytest.mark.parametrize('coordinates', [2, 4])
 def test_traced_attention_is_mmcvs(coordinates):
-    torch.manual_seed(0)
     attention = randomized(MultiScaleDeformableAttention(16, 2, 3, 4, batch_first=True)).eval()
     nn.init.normal_(attention.sampling_offsets.weight)
     features = [torch.randn(2, 16, *size) for size in [(9, 5), (5, 3), (3, 2)]]
@@ -67,7 +66,6 @@ def test_traced_attention_is_mmcvs(coordinates):
 def test_the_operator_equals_the_function_it_replaces():
     from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
 
-    torch.manual_seed(0)
     value, weights = torch.randn(2, 26, 3, 4), torch.rand(2, 5, 3, 2, 4)
     points = torch.rand(2, 5, 3, 2, 4, 2) * 1.4 - 0.2  # some are outside
     planes = value.permute(0, 2, 3, 1).flatten(0, 1)

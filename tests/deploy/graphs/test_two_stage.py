@@ -64,7 +64,6 @@ def test_without_a_mask_head_the_graph_gives_boxes_only():
 
 @pytest.mark.parametrize('finest_scale', [28, 56])
 def test_regions_are_assigned_to_levels_as_in_mmdet(finest_scale):
-    torch.manual_seed(0)
     extractor = MODELS.build(
         dict(
             type='SingleRoIExtractor', out_channels=4, featmap_strides=[4, 8, 16, 32],

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -244,69 +245,64 @@ def test_noise_of_a_tenth_of_the_values_is_20_decibels():
     assert measures['map: signal-to-noise ratio, dB'] == pytest.approx(20, abs=1e-4)
 
 
-def write_graph(path, nodes, constants) -> list[np.ndarray]:
-    """Write a graph from 'images' (1, 3, 8, 8) to 'maps', and return two images."""
-    write_onnx(path, nodes, {'maps': 'float32'}, constants, shape=(1, 3, 8, 8))
-    return [np.random.default_rng(i).random((1, 3, 8, 8), np.float32) for i in range(2)]
+MAKE = onnx.helper.make_node
+IMAGES = [np.random.default_rng(i).random((1, 3, 8, 8), np.float32) for i in range(2)]
+WEIGHT = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
+CONSTANTS = dict(first=3 * WEIGHT, second=WEIGHT[::-1].copy(), val_3=np.ones(3, np.float32))
+
+
+def quantizer_of(path: Path, *nodes: onnx.NodeProto) -> OnnxQuantizer:
+    """Write a graph from 'images' to 'maps', and open it."""
+    write_onnx(path, nodes, {'maps': 'float32'}, CONSTANTS, shape=(1, 3, 8, 8))
+    return OnnxQuantizer(path, IMAGES)
+
+
+def assert_near(model: onnx.ModelProto, path: Path, tolerance: float) -> None:
+    """A model gives the maps of a file, up to a part of the largest value."""
+    sources = model.SerializeToString(), path
+    found, expected = (open_onnx(source).run(IMAGES[0])['maps'] for source in sources)
+    np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
 
 
 def test_copies_of_a_shared_constant_get_names_of_their_own(tmp_path):
     """Without a rename, the copy of ``val_3`` would be ``val_30``, as another tensor is called."""
-    weight = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
-    constants = dict(first=weight, second=weight[::-1].copy(), val_3=np.ones(3, np.float32))
-    nodes = [
-        onnx.helper.make_node('Conv', ['images', 'first', 'val_3'], ['val_30'], 'one'),
-        onnx.helper.make_node('Conv', ['val_30', 'second', 'val_3'], ['maps'], 'two'),
-    ]
-    path = tmp_path / 'shared.onnx'
-    images = write_graph(path, nodes, constants)
-    quantizer = OnnxQuantizer(path, images)
+    quantizer = quantizer_of(
+        tmp_path / 'shared.onnx',
+        MAKE('Conv', ['images', 'first', 'val_3'], ['val_30'], 'one'),
+        MAKE('Conv', ['val_30', 'second', 'val_3'], ['maps'], 'two'),
+    )
     assert quantizer.nodes == ['one', 'two']
-    found = open_onnx(quantizer.quantized(quantizer.nodes).SerializeToString()).run(images[0])[
-        'maps'
-    ]
-    expected = open_onnx(path).run(images[0])['maps']
-    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+    assert_near(quantizer.quantized(quantizer.nodes), tmp_path / 'shared.onnx', 0.05)
 
 
 def test_silu_after_a_convolution_is_int8_and_a_gate_is_float(tmp_path):
-    make = onnx.helper.make_node
-    weight = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
-    nodes = [
-        make('Conv', ['images', 'first'], ['x'], 'one'),
-        make('Sigmoid', ['x'], ['share'], 'silu_sigmoid'),
-        make('Mul', ['x', 'share'], ['activated'], 'silu_product'),
-        make('Conv', ['activated', 'second'], ['y'], 'two'),
-        make('Sigmoid', ['y'], ['gate'], 'gate'),
-        make('Mul', ['images', 'gate'], ['maps'], 'gated'),
-    ]
-    path = tmp_path / 'silu.onnx'
-    images = write_graph(path, nodes, dict(first=3 * weight, second=weight[::-1].copy()))
-    quantizer = OnnxQuantizer(path, images)
+    quantizer = quantizer_of(
+        tmp_path / 'silu.onnx',
+        MAKE('Conv', ['images', 'first'], ['x'], 'one'),
+        MAKE('Sigmoid', ['x'], ['share'], 'silu_sigmoid'),
+        MAKE('Mul', ['x', 'share'], ['activated'], 'silu_product'),
+        MAKE('Conv', ['activated', 'second'], ['y'], 'two'),
+        MAKE('Sigmoid', ['y'], ['gate'], 'gate'),
+        MAKE('Mul', ['images', 'gate'], ['maps'], 'gated'),
+    )
     model = quantizer.quantized(['one', 'two'])
     made = {out: node.op_type for node in model.graph.node for out in node.output}
     sources = {node.name: [made.get(i) for i in node.input] for node in model.graph.node}
     assert sources['silu_sigmoid'] == ['DequantizeLinear']
     assert sources['silu_product'] == ['DequantizeLinear'] * 2
     assert sources['gated'][1] == 'Sigmoid'
-    found = open_onnx(model.SerializeToString()).run(images[0])['maps']
-    expected = open_onnx(path).run(images[0])['maps']
-    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+    assert_near(model, tmp_path / 'silu.onnx', 0.02)
     kept = quantizer.quantized(['two'])  # the activation of a convolution in float is float
     assert {n.name: n.input[0] for n in kept.graph.node}['silu_sigmoid'] == 'x'
 
 
 def test_gelu_after_a_convolution_is_int8_by_its_sigmoid_approximation(tmp_path):
-    make = onnx.helper.make_node
-    weight = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
-    nodes = [
-        make('Conv', ['images', 'first'], ['x'], 'one'),
-        make('Gelu', ['x'], ['activated'], 'gelu'),
-        make('Conv', ['activated', 'second'], ['maps'], 'two'),
-    ]
-    path = tmp_path / 'gelu.onnx'
-    images = write_graph(path, nodes, dict(first=3 * weight, second=weight[::-1].copy()))
-    quantizer = OnnxQuantizer(path, images)
+    quantizer = quantizer_of(
+        tmp_path / 'gelu.onnx',
+        MAKE('Conv', ['images', 'first'], ['x'], 'one'),
+        MAKE('Gelu', ['x'], ['activated'], 'gelu'),
+        MAKE('Conv', ['activated', 'second'], ['maps'], 'two'),
+    )
     model = quantizer.quantized(quantizer.nodes)
     made = {out: node.op_type for node in model.graph.node for out in node.output}
     kinds = {'Mul', 'Sigmoid', 'Conv', 'QuantizeLinear', 'DequantizeLinear'}
@@ -315,9 +311,7 @@ def test_gelu_after_a_convolution_is_int8_by_its_sigmoid_approximation(tmp_path)
         made.get(i) for n in model.graph.node if n.op_type in ('Mul', 'Sigmoid') for i in n.input
     ]
     assert sources == ['DequantizeLinear'] * 5
-    found = open_onnx(model.SerializeToString()).run(images[0])['maps']
-    expected = open_onnx(path).run(images[0])['maps']
-    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+    assert_near(model, tmp_path / 'gelu.onnx', 0.02)
 
 
 def test_short_runs_are_timed_by_a_clock_that_counts_in_steps(monkeypatch):

@@ -28,7 +28,6 @@ def test_a_classifier_is_pruned_tested_and_distilled_from_the_full_one(tmp_path)
     config = write_config(
         tmp_path / 'plain.py', 'classifier_deit_t_mobile', tmp_path / 'data', BACKBONE
     )
-    torch.manual_seed(0)
     whole = build(load_config(config).model).eval()
     torch.save(dict(state_dict=whole.state_dict()), tmp_path / 'epoch_1.pth')
     output_of('prune', config, tmp_path / 'epoch_1.pth', '--out', out, '--method', 'competition')

@@ -21,7 +21,6 @@ def names(model: torch.nn.Module, *replaced: str) -> set[str]:
 
 
 def test_separable_attention_replaces_that_of_mobilevit_and_nothing_else():
-    torch.manual_seed(0)
     model = MobileViT('xxs')
     assert names(model, '.attn.') == names(PlainMobileViT('xx_small'), '.attn.')
     layers = [m for m in model.modules() if isinstance(m, OnTokens)]

@@ -27,7 +27,6 @@ def test_at_half_resolution_upsampling_precedes_the_activation(size):
 @pytest.mark.parametrize('attention', ['local_global', 'mobile'])
 def test_large_inputs_stay_finite_in_autocast(attention, dtype):
     """With statistics of normal inputs, inputs of 1e4 give maps of 1e4 and overflowing scores."""
-    torch.manual_seed(0)
     model = EfficientFormerV2(TINY, attention=attention)
     for _ in range(5):
         model(torch.randn(2, 3, 64, 64))

@@ -103,7 +103,6 @@ PROJECTED = {
 @pytest.mark.parametrize('name', PROJECTED)
 def test_a_head_is_its_columns_of_the_projection(name):
     make, out, inputs, options = PROJECTED[name]
-    torch.manual_seed(0)
     layer = make().eval()
 
     def run(model: nn.Module) -> torch.Tensor:
@@ -148,7 +147,6 @@ def test_similarity_is_the_mean_cosine_to_the_other_heads():
 
 @torch.no_grad()
 def test_whole_maps_of_all_tokens_are_compared():
-    torch.manual_seed(0)
     layer = MultiHeadAttention(16, 4).eval()
     tokens = SEQUENCE[:, :14]  # two class tokens and a map of 3 x 4
     query, key, _ = layer.qkv(tokens).chunk(3, dim=2)

@@ -279,13 +279,6 @@ def test_an_unused_map_is_reported_with_its_parameters():
     assert found(config, Kind.FAULT) == []
 
 
-def test_frozen_stages_are_a_note():
-    config = retinanet(dict(FINER, coarser=True), frozen_stages=1)
-    texts = all_found(config)
-    assert texts[Kind.FAULT] == []
-    assert 'backbone.stem, backbone.stages.0' in ' '.join(texts[Kind.NOTE])
-
-
 def test_a_head_without_strides_is_reported_as_unchecked():
     backbone = dict(type='mmeffvit.SwiftFormer', arch='xs', out_indices=(3,))
     texts = found(segmentor(backbone, 0, 220), Kind.UNCHECKED)

@@ -10,8 +10,9 @@ import torch
 from mmengine.runner import checkpoint as mmengine_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 
-import mmeffvit  # noqa: F401
 from mmeffvit.errors import CheckpointError
+from mmeffvit.models.checkpoints.read import allow_non_finite
+from mmeffvit.train.engine import checkpoint_loader
 from mmeffvit.train.engine.checkpoint_loader import load_from_guarded
 from tests.conftest import run_python
 from tests.hostile.judge import CANARY
@@ -117,8 +118,6 @@ def test_a_copy_of_a_file_in_a_store_is_removed_at_the_end(said):
 
 
 def test_our_commands_reject_lost_weights_of_every_module(tmp_path):
-    from mmeffvit.models.checkpoints.read import allow_non_finite
-
     torch.save({'weight': torch.full((1, 1), torch.nan)}, tmp_path / 'nan.pth')
     with allow_non_finite(False), pytest.raises(CheckpointError, match='NaN or infinite values'):
         CheckpointLoader.load_checkpoint(str(tmp_path / 'nan.pth'))
@@ -131,8 +130,6 @@ def test_names_of_model_zoos_lead_to_the_same_reader(served, monkeypatch):
     # in the old format, which plain torch.hub would run
     (folder / 'payload.pth').write_bytes(FORMATS['pickle'](BODIES['os.system']))
     zoo = {'resnet50': f'{address}/payload.pth'}
-    from mmeffvit.train.engine import checkpoint_loader
-
     monkeypatch.setitem(checkpoint_loader.NAMED, 'torchvision://', lambda: zoo)
     with pytest.raises(CheckpointError, match=r'is rejected|not a torch checkpoint'):
         mmengine_checkpoint._load_checkpoint('torchvision://resnet50')

@@ -8,7 +8,7 @@ import torch
 
 from mmeffvit.data.shapes import ShapesSpec, generate_ade20k
 from mmeffvit.models.checkpoints.read import read_content
-from tests.conftest import ROOT, rejected, run_command_here, run_python, succeeded
+from tests.conftest import ROOT, output_of, rejected, run_python, succeeded
 
 # batch norm in eval mode and no random augmentation: then the only difference left between one
 # process and two is the order in which gradients are summed
@@ -56,8 +56,7 @@ def one_process(config, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('one')
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('LOSS_DIR', str(folder))
-        run = run_command_here('train', config, '--work-dir', folder, '--seed', 0)
-    assert run.returncode == 0, run.stdout
+        output_of('train', config, '--work-dir', folder, '--seed', 0)
     return folder
 
 
