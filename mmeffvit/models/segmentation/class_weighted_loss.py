@@ -17,7 +17,7 @@ class ClassWeightedCrossEntropy(CrossEntropyLoss):
 
     A network that is trained with weights predicts probabilities times weights, and finds rare
     classes in too many places. Here, the logits receive three quarters of the logarithms of the
-    weights in training only, as in logit adjustment (arXiv:2007.07314), so that it predicts
+    weights in training only (logit adjustment, arXiv:2007.07314), so that it predicts
     probabilities times fourth roots of the weights. mmseg's ``class_weight`` is averaged over the
     weights of a batch, and fails where label maps have ignored pixels; these have weight 0 here.
 

@@ -42,7 +42,7 @@ OPTIONS: dict[str, str] = {
     'train_dataloader.dataset.pipeline.2.type=RandmFlip': 'RandmFlip',
     'train_dataloader.dataset.pipeline.2.prob=7': 'prob',
     'train_dataloader.dataset.metainfo.classes=5': 'classes of a dataset are 5',
-    'train_dataloader.dataset.metainfo.classes=[a,b]': 'at least one array',
+    'train_dataloader.dataset.metainfo.classes=[a,b]': 'without a category in the file',
     'train_dataloader.sampler.type=Nothing': 'Nothing', 'train_dataloader=None': 'no train_datal',
     'val_evaluator.metric=miou': 'miou', 'val_evaluator.ann_file=nothing': 'nothing',
     'val_dataloader=None': 'val_dataloader', 'train_cfg.max_epochs=0': 'max_epochs is 0',
