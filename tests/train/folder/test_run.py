@@ -103,6 +103,7 @@ main(sys.argv[1:])
 
 
 @pytest.mark.slow
+@pytest.mark.variant
 def test_a_folder_becomes_a_model_without_the_packages_of_exporters(tmp_path):
     root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
     printed = succeeded(
