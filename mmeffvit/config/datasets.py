@@ -145,14 +145,35 @@ def name_of(settings: Mapping[str, Any]) -> str:
 
 
 def input_multiples(config: Config) -> tuple[int, ...]:
-    """Divisors, in pixels, of the sides of the model's training images; a fixed size is its own."""
-    preprocessor, loader = preprocessor_of(config), config.get('train_dataloader')
-    fixed = [preprocessor.get('size')]
-    fixed += [p.get('size') or (p.get('size_divisor') or 1,) for p in settings_of(loader, 'Pad')]
-    fixed += [r.get('scale') for r in settings_of(loader, 'Resize') if not r.get('keep_ratio')]
-    sides = next((size for size in fixed if isinstance(size, list | tuple)), (1,))
+    """Divisors, in pixels, of the sides of the model's training images; a fixed size is its own.
+
+    A wrapper of the dataset may have its own pipeline.
+    """
+    preprocessor = preprocessor_of(config)
+    if preprocessor.get('size') is not None:
+        return tuple(preprocessor['size'])
     divisor = preprocessor.get('pad_size_divisor') or preprocessor.get('size_divisor') or 1
-    return tuple(side if side % divisor == 0 else divisor for side in sides)
+    outer = (config.get('train_dataloader') or {}).get('dataset') or {}
+    inner = next(datasets_in(outer), {})
+    multiples: tuple[int, ...] = (1,)
+    for settings in (inner,) if inner is outer else (inner, outer):
+        for step in settings.get('pipeline') or ():
+            multiples = multiples_after(step, multiples)
+    return tuple(m if m % divisor == 0 else divisor for m in multiples)
+
+
+def multiples_after(step: Mapping[str, Any], before: tuple[int, ...]) -> tuple[int, ...]:
+    """Divisors of the sides of images after a transform, in pixels."""
+    name = name_of(step)
+    if name == 'Pad':
+        return tuple(step.get('size') or ()) or (step.get('size_divisor') or 1,)
+    if name in ('FloorToMultiple', 'ResizeToMultiple'):
+        return (step.get('divisor') or step.get('size_divisor') or 32,)
+    if name == 'Resize' and not step.get('keep_ratio') and step.get('scale') is not None:
+        scale = step['scale']
+        return tuple(scale) if isinstance(scale, list | tuple) else (scale,)
+    resizes = any(word in name for word in ('Resize', 'Crop', 'Mosaic')) or 'transforms' in step
+    return (1,) if resizes else before
 
 
 def preprocessor_of(config: Config) -> Mapping[str, Any]:

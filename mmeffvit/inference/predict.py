@@ -120,7 +120,7 @@ def predict(
         mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
     check_thresholds(options.score_thr, options.batch_size)
-    if options.out is options.label_maps is options.drawings is None:
+    if not (options.out or options.label_maps or options.drawings):
         raise UserError(
             '--no-save-vis alone would write nothing: give --out or, for a segmentor, '
             '--label-map-dir'

@@ -25,10 +25,8 @@ def lines_of_code(config: str) -> int:
 def page_commands(page: Path) -> list[list[str]]:
     """The commands of `mmeffvit` on a page with their arguments, without the program's name."""
     text = '\n'.join(code_blocks(page, 'bash')).replace('\\\n', ' ')
-    return [
-        shlex.split(command, comments=True)
-        for command in re.findall(r'^mmeffvit (.*)$', text, re.MULTILINE)
-    ]
+    found = re.findall(r'^mmeffvit (.*)$', text, re.MULTILINE)
+    return [shlex.split(command, comments=True) for command in found]
 
 
 def form_of(line: str) -> str:

@@ -50,10 +50,6 @@ def test_the_commands_of_pages_run(tmp_path, monkeypatch):
     run_python('-c', build).check_returncode()
     monkeypatch.chdir(tmp_path)
     shutil.copy('model.onnx', 'segmentor.onnx')  # before a detector takes its place
-
-    def run(command: str) -> None:
-        output_of(*shlex.split(command))
-
-    found = list(dict.fromkeys(commands()))
+    found = sorted(dict.fromkeys(commands()), key=lambda text: not text.startswith('export'))
     assert len(found) > 30
-    check_all(sorted(found, key=lambda command: not command.startswith('export')), run)
+    check_all(found, lambda command: output_of(*shlex.split(command)))

@@ -1,5 +1,6 @@
 """Photometric distortion, blur and the size of test images, against their definitions."""
 
+import colorsys
 from collections import Counter, defaultdict
 from itertools import permutations
 
@@ -36,9 +37,31 @@ def distort(image, step, amounts=None):
     return transform.transform(dict(img=image))['img'].astype(float)
 
 
-def test_a_saturation_of_zero_leaves_the_luma_of_a_bgr_image(image):
-    gray = distort(image, functional.adjust_saturation, dict(saturation=(0, 0)))
-    assert gray == pytest.approx(np.repeat((image @ GRAY)[..., None], 3, axis=2), abs=1)
+@pytest.mark.parametrize('factor', [0.5, 0.875, 1.125, 1.5])
+@pytest.mark.parametrize(
+    ('step', 'other'),
+    [
+        (functional.adjust_brightness, lambda image: 0),
+        (functional.adjust_contrast, lambda image: (image @ GRAY).mean()),  # of the image
+        (functional.adjust_saturation, lambda image: (image @ GRAY)[..., None]),  # of the pixel
+    ],
+)
+def test_a_distance_is_multiplied_by_a_factor(image, step, other, factor):
+    name = step.__name__.removeprefix('adjust_')
+    changed = distort(image, step, {name: (factor, factor)})
+    expected = np.clip(other(image) + factor * (image - other(image)), 0, 255)
+    assert changed == pytest.approx(expected, abs=2)  # rounding
+
+
+@pytest.mark.parametrize('turn', [-0.05, 0.05])
+def test_hue_is_shifted_and_the_largest_channel_keeps_its_value(image, turn):
+    changed = distort(image, functional.adjust_hue, dict(hue=(turn, turn)))
+    assert changed.max(axis=2) == pytest.approx(image.max(axis=2), abs=1)
+    for before, after in zip(image.reshape(-1, 3), changed.reshape(-1, 3), strict=True):
+        hue, saturation, value = colorsys.rgb_to_hsv(*before[::-1] / 255)
+        expected = np.array(colorsys.hsv_to_rgb((hue + turn) % 1, saturation, value)[::-1]) * 255
+        # three steps of 1/256 of the circle, each at most six levels of a channel
+        assert after == pytest.approx(expected, abs=18)
 
 
 def test_all_six_channel_orders_occur(image):

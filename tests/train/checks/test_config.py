@@ -208,8 +208,11 @@ def test_the_size_after_a_pipeline_is_known():
         ([keep], 1, (1,)),
         ([keep], 32, (32,)),
         ([stretch], 1, (320, 256)),
+        ([stretch, crop], 1, (1,)),
         ([crop, pad], 32, (640, 512)),
         ([pad], 48, (48, 48)),  # padded on to the next multiple
+        ([stretch, dict(type='RandomChoice', transforms=[[keep]])], 1, (1,)),
+        ([keep, dict(type='mmeffvit.FloorToMultiple', divisor=64)], 1, (64,)),
         ([keep, dict(type='Pad', size_divisor=32)], 1, (32,)),
     ):
         config = Config(

@@ -225,12 +225,9 @@ def gate_after(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> list
     if len(after) != 2 or after[1].op_type != 'Mul':
         return []
     first, product = after
-    scaled = [first] if first.op_type == 'Mul' else []
-    gates = users.get(first.output[0], []) if scaled else [first]
-    if [each.op_type for each in gates] != ['Sigmoid']:
-        return []
-    is_gate = [each is product for each in users.get(gates[0].output[0], [])] == [True]
-    return [*scaled, *gates, product] if is_gate else []
+    gate = [first, *(users.get(first.output[0], []) if first.op_type == 'Mul' else [])]
+    is_gate = [each.op_type for each in gate] in (['Sigmoid'], ['Mul', 'Sigmoid'])
+    return [*gate, product] if is_gate and users.get(gate[-1].output[0]) == [product] else []
 
 
 def last_values(model: Any) -> list[str]:
