@@ -54,7 +54,7 @@ PREDICTIONS = {
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
-    """The same ones each time: with ``--more 1``, most payloads in one format each."""
+    """The same ones each time."""
     # readers need nothing else, and copies take most of the time of a case
     ready = {how: () if how in CHEAP else (needs(world, *MODEL),) for how in (*DOORS, *PREDICTIONS)}
     for how, door in DOORS.items():
@@ -66,8 +66,6 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
                is_control=True)  # fmt: skip
     for number, (what, body) in enumerate(BODIES.items()):
         for place, (kind, form) in enumerate(FORMATS.items()):
-            if more == 1 and what not in TO_ALL and place != number % len(FORMATS):
-                continue
             chosen = {in_each(READERS, number + place)}
             chosen |= set(DOORS) if what in TO_ALL and kind == 'zip' else set()
             for how in sorted(chosen):
