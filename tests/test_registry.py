@@ -60,7 +60,7 @@ def test_names_and_loaders_are_registered_whatever_is_imported_first():
                'models.checkpoints', 'train.engine.checkpoint_loader', 'zoo.models',
                'config.beside')  # fmt: skip
     first = ['import mmengine, mmeffvit', *(f'import mmeffvit.{name}' for name in modules)]
-    printed = run_forked('import torch', [f'{each}\n{LOADERS}' for each in first])
+    printed = run_forked('import mmengine.runner, torch', [f'{each}\n{LOADERS}' for each in first])
     assert printed == ['True mmeffvit.train.engine.checkpoint_loader'] * len(first)
 
 
@@ -71,7 +71,7 @@ def test_scoped_names_work_without_imports_and_plain_ones_after_custom_imports(t
         "backbone = dict(type='SwiftFormer', arch='l1')\n"
     )
     before = (
-        'import sys, mmengine.config, mmdet.registry, mmseg.registry\n'
+        'import sys, mmengine.config, mmdet.models, mmseg.models\n'
         "assert 'mmeffvit' not in sys.modules"
     )
     scoped = "dict(type='mmeffvit.SwiftFormer', arch='xs')"

@@ -112,14 +112,20 @@ class Contender(ABC):
 
 @dataclass(frozen=True)
 class Ours(Contender):
-    """Our default for a dataset, or a model of ours by name."""
+    """Our default for a dataset, or a model of ours by name.
+
+    Args:
+        options: Further options of ``mmeffvit train``.
+    """
+
+    options: tuple[str, ...] = ()
 
     def train(self, run: Run) -> list[str]:
         work_dir = run.folder / 'work_dir'
         command = [
             *MMEFFVIT, 'train', str(run.data), '--weights', 'none', '--export', 'none',
             '--nproc-per-node', '1', '--epochs', str(run.epochs), '--seed', str(run.seed),
-            '--work-dir', str(work_dir),
+            '--work-dir', str(work_dir), *self.options,
         ]  # fmt: skip
         if self.model:
             command += ['--model', self.model]
@@ -308,8 +314,10 @@ def make_environment(folder: Path) -> None:
 
 
 APACHE, AGPL = 'Apache-2.0', 'AGPL-3.0'
+BFLOAT16 = ('--amp-dtype', 'bfloat16')  # for CPUs with AMX
 CONTENDERS: tuple[Contender, ...] = (
     Ours('ours', 'detection', APACHE, '', 0.75),
+    Ours('ours-bfloat16', 'detection', APACHE, '', 0.5, BFLOAT16),
     Ours('ours-gflite', 'detection', APACHE, 'gflite_shvit_s1', 0.4),
     Ultralytics('yolo11n', 'detection', AGPL, 'yolo11n.yaml', 0.48),
     Ultralytics('yolo26n', 'detection', AGPL, 'yolo26n.yaml', 0.43),
@@ -318,6 +326,7 @@ CONTENDERS: tuple[Contender, ...] = (
     ),
     OpenMMLab('yolox-nano', 'detection', APACHE, 'mmdet::yolox/yolox_nano_8xb8-300e_coco.py', 0.4),
     Ours('ours', 'segmentation', APACHE, '', 0.55),
+    Ours('ours-bfloat16', 'segmentation', APACHE, '', 0.45, BFLOAT16),
     Ultralytics('yolo26n-sem', 'segmentation', AGPL, 'yolo26n-sem.yaml', 2.75),
     OpenMMLab(
         'fast-scnn',

@@ -14,6 +14,7 @@ from mmeffvit.train.engine.evaluate import evaluate
 from mmeffvit.train.engine.options import RunOptions
 from tests.analysis.small import save_segmentor
 from tests.conftest import message_of, run_command_here, succeeded
+from tests.variants import sampled
 
 LAYERS = [f'stages.{i}.blocks.0.attention' for i in range(4)]
 HEADS = [2, 4, 5, 8]
@@ -28,7 +29,7 @@ def prune(config: Path, checkpoint: Path, out: Path, *arguments: object):
     return run_command_here('prune', config, checkpoint, '--out', out, *arguments)
 
 
-@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize('method', sampled(METHODS, ('uvc', 'competition')))
 def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
     method, segmentor, tmp_path
 ):

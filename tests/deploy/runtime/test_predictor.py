@@ -29,6 +29,7 @@ from tests.deploy import models
 from tests.variants import sampled
 
 DETECTOR, SEGMENTOR = 'retinanet_swiftformer_l1', 'segformer_swiftformer_xs_ade20k'
+LABEL_MAPS = (SEGMENTOR, '--label-map-dir', 'maps')
 
 
 def test_the_documented_example_finds_objects_without_mmeffvit(picture, tmp_path):
@@ -76,7 +77,7 @@ def test_boxes_are_in_pixels_of_the_picture(predictors, picture, tmp_path):
 
 @pytest.mark.parametrize(
     ('name', 'option', 'out'),
-    [(DETECTOR, '--out', 'found.json'), (SEGMENTOR, '--label-map-dir', 'maps')],
+    sampled([(DETECTOR, '--out', 'found.json'), LABEL_MAPS], [LABEL_MAPS]),
 )
 def test_the_command_predicts_from_a_file_of_openvino_as_from_onnx(
     name, option, out, picture, tmp_path
