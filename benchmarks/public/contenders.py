@@ -327,6 +327,14 @@ CONTENDERS: tuple[Contender, ...] = (
     OpenMMLab('yolox-nano', 'detection', APACHE, 'mmdet::yolox/yolox_nano_8xb8-300e_coco.py', 0.4),
     Ours('ours', 'segmentation', APACHE, '', 0.55),
     Ours('ours-bfloat16', 'segmentation', APACHE, '', 0.45, BFLOAT16),
+    Ours(
+        'ours-swiftformer-bfloat16',
+        'segmentation',
+        APACHE,
+        'segformer_swiftformer_xs_ade20k',
+        1.0,
+        BFLOAT16,
+    ),
     Ultralytics('yolo26n-sem', 'segmentation', AGPL, 'yolo26n-sem.yaml', 2.75),
     OpenMMLab(
         'fast-scnn',

@@ -13,6 +13,7 @@ from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import agreement, signal_to_noise
 from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
+from mmeffvit.deploy.formats.onnx.rewrite import resize_in_two_steps
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
@@ -249,6 +250,7 @@ MAKE = onnx.helper.make_node
 IMAGES = [np.random.default_rng(i).random((1, 3, 8, 8), np.float32) for i in range(2)]
 WEIGHT = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
 CONSTANTS = dict(first=3 * WEIGHT, second=WEIGHT[::-1].copy(), val_3=np.ones(3, np.float32))
+CONSTANTS['k'] = np.int64([1])
 
 
 def quantizer_of(path: Path, *nodes: onnx.NodeProto) -> OnnxQuantizer:
@@ -312,8 +314,50 @@ def test_gelu_after_a_convolution_is_int8_by_its_sigmoid_approximation(tmp_path)
     assert 'Gelu' not in {node.op_type for node in model.graph.node}
     sources = sources_of(model)
     assert sources['activated_gate'] == ['DequantizeLinear']
-    assert sources['activated_scaled'] == sources['activated'] == ['DequantizeLinear'] * 2
+    assert sources['activated'] == ['DequantizeLinear'] * 2
+    # the sigmoid reads the bytes of x with a scale of its own
+    assert [n.op_type for n in model.graph.node].count('Mul') == 1
     assert_near(model, tmp_path / 'gelu.onnx', 0.02)
+    kept = quantizer.quantized(['two'])
+    assert sources_of(kept)['activated_gate'] == ['Mul']
+    assert_near(kept, tmp_path / 'gelu.onnx', 0.02)
+
+
+def test_the_convolution_of_the_image_is_float(quantizer):
+    names = [node.name for node in quantizer.float_model.graph.node if node.op_type == 'Conv']
+    assert quantizer.nodes == names[1:]
+
+
+def test_the_last_1x1_convolution_of_a_detector_is_float(tmp_path):
+    layers = (
+        MAKE('Conv', ['images', 'first'], ['x'], 'one'),
+        MAKE('Conv', ['x', 'second'], ['y'], 'two'),
+    )
+    selection = MAKE('TopK', ['y', 'k'], ['maps', 'best'])
+    quantizer = quantizer_of(tmp_path / 'detector.onnx', *layers, selection)
+    assert quantizer.nodes == ['one']
+
+
+@pytest.mark.parametrize('positions', ['half_pixel', 'align_corners'])
+def test_logits_resized_in_two_steps_have_the_same_label_map(tmp_path, positions):
+    sizes = np.int64([2, 5, 21, 40])
+    resize = dict(mode='linear', coordinate_transformation_mode=positions)
+    one = write_onnx(
+        tmp_path / 'one.onnx',
+        [
+            MAKE('Resize', ['images', '', '', 'sizes'], ['resized'], **resize),
+            MAKE('ArgMax', ['resized'], ['labels'], axis=1, keepdims=0),
+        ],
+        {'labels': 'int64'},
+        dict(sizes=sizes),
+        shape=(2, 5, 'h', 'w'),
+    )
+    two = resize_in_two_steps(onnx.load(one))
+    assert [n.op_type for n in two.graph.node].count('Resize') == 2
+    logits = np.random.default_rng(0).normal(size=(2, 5, 6, 9)).astype(np.float32)
+    maps = [open_onnx(source).run(logits)['labels'] for source in (one, two.SerializeToString())]
+    assert maps[0].shape == (2, 21, 40)
+    np.testing.assert_array_equal(*maps)
 
 
 def test_short_runs_are_timed_by_a_clock_that_counts_in_steps(monkeypatch):

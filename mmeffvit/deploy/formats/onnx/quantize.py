@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from numpy.typing import NDArray
 
@@ -19,6 +18,14 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
 from .open import open_onnx
+from .rewrite import (
+    SLOPE,
+    approximate_gelu,
+    drop_slopes,
+    rename_numbered,
+    resize_in_two_steps,
+    users_of,
+)
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
@@ -33,9 +40,9 @@ class OnnxQuantizer:
     In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has
     no int8 dot product; their inputs and outputs are uint8 with a scale and a zero point per tensor
     from the observed minimum and maximum. SiLU and GELU after them are int8, too: in float they
-    would cost more than the convolutions gain, with a conversion before and after each. Products of
-    two activations (attention), softmax, norms, other activation functions and post-processing
-    remain in float.
+    would cost more than the convolutions gain, with a conversion before and after each. The
+    convolution of the image, a detector's last 1x1 convolutions, products of two activations
+    (attention), softmax, norms, other activation functions and post-processing remain in float.
 
     Args:
         path: The ONNX file.
@@ -61,7 +68,10 @@ class OnnxQuantizer:
             self.float_model = onnx.load(simplified)
         rename_numbered(self.float_model)
         approximate_gelu(self.float_model)
-        self.nodes = [node.name for node in weighted_nodes(self.float_model)]
+        self.float_model = resize_in_two_steps(self.float_model)
+        precise = precise_layers(self.float_model)
+        nodes = (node.name for node in weighted_nodes(self.float_model))
+        self.nodes = [name for name in nodes if name not in precise]
 
     def quantized(
         self,
@@ -99,7 +109,7 @@ class OnnxQuantizer:
                 weight_type=kinds.QInt8,
                 nodes_to_quantize=[*nodes, *fused_after(model, nodes)],
             )
-            return onnx.load(out)
+            return drop_slopes(onnx.load(out))
 
     def attempts(self) -> Iterator[Attempt]:
         yield self.attempt(())
@@ -139,61 +149,22 @@ class OnnxQuantizer:
         return model
 
 
-def approximate_gelu(model: Any) -> None:
-    """Compute GELU as x sigmoid(1.702 x) (arXiv:1606.08415, section 2), in place.
-
-    onnxruntime has int8 kernels for its parts, and none for GELU. The error is at most 0.02.
-    """
-    slope = onnx.numpy_helper.from_array(np.array(1.702, np.float32), 'gelu_slope')
-    nodes = []
-    for node in model.graph.node:
-        if node.op_type != 'Gelu':
-            nodes.append(node)
-            continue
-        (x,), (y,) = node.input, node.output
-        scaled, gate = f'{y}_scaled', f'{y}_gate'
-        for kind, inputs, out in (
-            ('Mul', (x, slope.name), scaled),
-            ('Sigmoid', (scaled,), gate),
-            ('Mul', (x, gate), y),
-        ):
-            nodes.append(onnx.helper.make_node(kind, inputs, [out], name=out))
-    if len(nodes) > len(model.graph.node):
-        model.graph.initializer.append(slope)
-        del model.graph.node[:]
-        model.graph.node.extend(nodes)
-
-
 def save(model: Any, path: Path, metadata: Mapping[str, str]) -> None:
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.save(model, path)
-
-
-def rename_numbered(model: Any) -> None:
-    """Rename constants whose names end in a digit, in place.
-
-    onnxruntime names its copy of a shared constant by appending a digit, without checking other
-    names: a copy of ``val_3`` may become ``val_38``, which exists.
-    """
-    renamed = {}
-    for constant in model.graph.initializer:
-        if constant.name[-1:].isdigit():
-            renamed[constant.name] = constant.name = f'{constant.name}_constant'
-    for node in model.graph.node:
-        for index, name in enumerate(node.input):
-            node.input[index] = renamed.get(name, name)
 
 
 def weighted_nodes(model: Any) -> Iterator[Any]:
     """Nodes whose second input is a constant: convolutions and matrix products with a weight.
 
     Constants of ones are no weights: they compute sums, such as squares of a norm, which need
-    range.
+    range. The convolution of the image is left out: gathering pixels of three bytes takes
+    onnxruntime longer than the convolution in float.
     """
     constants = {
         tensor.name
         for tensor in model.graph.initializer
-        if not (onnx.numpy_helper.to_array(tensor) == 1).all()
+        if not (onnx.numpy_helper.to_array(tensor) == 1).all() and not of_image(tensor)
     }
     constants |= {out for node in model.graph.node if node.op_type == 'Constant'
                   for out in node.output}  # fmt: skip
@@ -202,12 +173,14 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
             yield node
 
 
+def of_image(weight: Any) -> bool:
+    """Whether a weight can be of a convolution with more than a pixel of up to four channels."""
+    return len(weight.dims) == 4 and 1 < weight.dims[1] <= 4 and max(weight.dims[2:]) > 1
+
+
 def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
     """Activations that are the only users of the outputs of ``nodes``: ReLU, SiLU and such."""
-    users: dict[str, list[Any]] = {}
-    for node in model.graph.node:
-        for name in node.input:
-            users.setdefault(name, []).append(node)
+    users = users_of(model)
     kept = {output.name for output in model.graph.output}
     fused = []
     for node in model.graph.node:
@@ -221,13 +194,31 @@ def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
 
 
 def gate_after(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """The nodes of SiLU or approximated GELU, if they are the only users of a tensor."""
+    """The nodes of SiLU or approximated GELU, if they are the only users of a tensor.
+
+    Without the factor of GELU, which :func:`drop_slopes` drops.
+    """
     if len(after) != 2 or after[1].op_type != 'Mul':
         return []
-    first, product = after
-    gate = [first, *(users.get(first.output[0], []) if first.op_type == 'Mul' else [])]
-    is_gate = [each.op_type for each in gate] in (['Sigmoid'], ['Mul', 'Sigmoid'])
-    return [*gate, product] if is_gate and users.get(gate[-1].output[0]) == [product] else []
+    gate, product = after
+    if SLOPE in gate.input:
+        (gate,) = users[gate.output[0]]
+    is_gate = gate.op_type == 'Sigmoid' and users.get(gate.output[0]) == [product]
+    return [gate, product] if is_gate else []
+
+
+def precise_layers(model: Any) -> set[str]:
+    """The 1x1 convolutions at the end of a detector: eight bits would move small boxes visibly."""
+    if not {'TopK', 'NonMaxSuppression'} & {node.op_type for node in model.graph.node}:
+        return set()
+    ends, constants = last_values(model), {each.name: each for each in model.graph.initializer}
+    return {
+        node.name
+        for node in model.graph.node
+        if node.output[0] in ends
+        and node.op_type == 'Conv'
+        and list(constants[node.input[1]].dims[2:]) == [1, 1]
+    }
 
 
 def last_values(model: Any) -> list[str]:
