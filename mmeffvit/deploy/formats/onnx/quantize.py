@@ -164,18 +164,27 @@ def weighted_nodes(model: Any) -> Iterator[Any]:
     constants = {
         tensor.name
         for tensor in model.graph.initializer
-        if not (onnx.numpy_helper.to_array(tensor) == 1).all() and not of_image(tensor)
+        if not (onnx.numpy_helper.to_array(tensor) == 1).all()
     }
+    shapes = shapes_of(model)
     constants |= {out for node in model.graph.node if node.op_type == 'Constant'
                   for out in node.output}  # fmt: skip
     for node in model.graph.node:
-        if node.op_type in WEIGHTED and node.input[1] in constants:
+        if node.op_type not in WEIGHTED or node.input[1] not in constants:
+            continue
+        if not is_of_image(node, shapes.get(node.input[1], ())):
             yield node
 
 
-def of_image(weight: Any) -> bool:
-    """Whether a weight can be of a convolution with more than a pixel of up to four channels."""
-    return len(weight.dims) == 4 and 1 < weight.dims[1] <= 4 and max(weight.dims[2:]) > 1
+def is_of_image(node: Any, weight: Sequence[int]) -> bool:
+    """Whether a node with such a weight convolves more than one pixel of 2 to 4 channels."""
+    groups = sum(attribute.i for attribute in node.attribute if attribute.name == 'group')
+    return groups <= 1 and len(weight) == 4 and 2 <= weight[1] <= 4 and max(weight[2:]) > 1
+
+
+def shapes_of(model: Any) -> dict[str, list[int]]:
+    """The shapes of the constants."""
+    return {constant.name: list(constant.dims) for constant in model.graph.initializer}
 
 
 def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
@@ -211,13 +220,13 @@ def precise_layers(model: Any) -> set[str]:
     """The 1x1 convolutions at the end of a detector: eight bits would move small boxes visibly."""
     if not {'TopK', 'NonMaxSuppression'} & {node.op_type for node in model.graph.node}:
         return set()
-    ends, constants = last_values(model), {each.name: each for each in model.graph.initializer}
+    ends, shapes = last_values(model), shapes_of(model)
     return {
         node.name
         for node in model.graph.node
         if node.output[0] in ends
         and node.op_type == 'Conv'
-        and list(constants[node.input[1]].dims[2:]) == [1, 1]
+        and shapes.get(node.input[1], [])[2:] == [1, 1]
     }
 
 

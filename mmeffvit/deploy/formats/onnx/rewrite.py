@@ -83,13 +83,15 @@ def drop_slopes(model: Any) -> Any:
     """
     graph, users = model.graph, users_of(model)
     made = {out: node for node in graph.node for out in node.output}
-    constants = {constant.name: constant for constant in graph.initializer}
+    constants = {
+        constant.name: onnx.numpy_helper.to_array(constant) for constant in graph.initializer
+    }
     for product in [node for node in graph.node if SLOPE in node.input]:
         source, (after, *_) = made.get(product.input[0]), users[product.output[0]]
         if after.op_type != 'QuantizeLinear':
             continue  # in float
         value, scale, zero_point = source.input
-        scaled = onnx.numpy_helper.to_array(constants[scale]) * np.float32(1.702)
+        scaled = np.asarray(constants[scale] * constants[SLOPE])
         name = f'{product.output[0]}_sigmoid_scale'
         graph.initializer.append(onnx.numpy_helper.from_array(scaled, name))
         for reader in users[after.output[0]]:
