@@ -111,7 +111,8 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
         with test.output(test.work_dir):
             row = made(run.int8)
         logger.info(f'  {"int8":<14}{row}')
-    logger.info(next_commands(config_path, run.config, images_of(run.tested)[0].parent))
+    folders = (image_of(dataset, 0).parent for dataset in (run.tested, run.trained_on))
+    logger.info(next_commands(config_path, run.config, *folders))
     return metrics
 
 
@@ -161,6 +162,11 @@ class FinishedRun:
     def tested(self) -> BaseDataset:
         return self.runner.test_loop.dataloader.dataset
 
+    @cached_property
+    def trained_on(self) -> BaseDataset:
+        (first, *_) = datasets_of(self.config, 'train')
+        return DATASETS.build({**first, 'pipeline': []})
+
     def sheet(self) -> Path:
         draw_contact_sheet(self.runner, self.result / 'contact_sheet.png', self.split)
         return self.result / 'contact_sheet.png'
@@ -194,17 +200,16 @@ class FinishedRun:
         options = ToolOptions(
             shape=shape if BY_SUFFIX[suffix].is_fixed else None,
             batch=1 if BY_SUFFIX[suffix].is_fixed else None,
-            image=images_of(self.tested)[0],
+            image=image_of(self.tested, 0),
         )
         export_model(self.predictor, path, options)
         return path
 
     def int8(self) -> str:
         """Quantize the exported file, calibrated on training images, and measure the result."""
-        (first, *_) = datasets_of(self.config, 'train')
         found = quantize(
             self.result / 'model.onnx',
-            images_of(DATASETS.build({**first, 'pipeline': []})),
+            images_of(self.trained_on),
             self.result / 'int8.onnx',
             allow_slower=True,  # the file may be for another machine
         )
@@ -218,11 +223,22 @@ class FinishedRun:
 
 
 def images_of(dataset: BaseDataset) -> list[Path]:
-    return [Path(dataset.get_data_info(index)['img_path']) for index in range(len(dataset))]
+    return [image_of(dataset, index) for index in range(len(dataset))]
 
 
-def next_commands(config_path: Path, config: Config, images: Path) -> str:
-    """Three commands to continue with, which can be pasted; ``images`` is a folder of images."""
+def image_of(dataset: BaseDataset, index: int) -> Path:
+    return Path(dataset.get_data_info(index)['img_path'])
+
+
+def next_commands(config_path: Path, config: Config, images: Path, training: Path) -> str:
+    """Three commands to continue with, which can be pasted.
+
+    Args:
+        config_path: The config.
+        config: Its content.
+        images: A folder of test images, to predict on.
+        training: A folder of training images, to calibrate on.
+    """
     folder = config_path.parent
     onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))
     again = ['train', config_path, '--work-dir', folder / 'run2']
@@ -235,7 +251,7 @@ def next_commands(config_path: Path, config: Config, images: Path) -> str:
         ),
         ('make a file for other programs', ['export', folder, onnx])
         if not onnx.is_file()
-        else ('make the file smaller', ['quantize', onnx, images, small])
+        else ('make the file smaller', ['quantize', onnx, training, small])
         if not small.is_file()
         else (
             f'run {small.name} on them',

@@ -128,9 +128,14 @@ def test_a_job_that_fails_in_any_way_leaves_the_summary(capsys):
     assert finish.made(lambda: 3) == '3'
 
 
-def test_the_next_run_has_as_many_processes(tmp_path):
-    said = finish.next_commands(tmp_path / 'a.py', Config(dict(processes=2)), tmp_path)
+def test_the_next_commands_fit_the_run(tmp_path):
+    folder, data = tmp_path / 'result', Config(dict(processes=2))
+    folder.mkdir()
+    (folder / 'model.onnx').touch()
+    said = finish.next_commands(tmp_path / 'a.py', data, Path('val'), Path('train'))
     assert said.endswith(f'/a.py --work-dir {tmp_path}/run2 --nproc-per-node 2')
+    assert f'predict {tmp_path} val ' in said
+    assert f'quantize {folder}/model.onnx train {folder}/int8.onnx' in said  # calibrates on others
 
 
 @pytest.mark.slow
