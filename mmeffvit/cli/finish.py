@@ -111,7 +111,8 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
         with test.output(test.work_dir):
             row = made(run.int8)
         logger.info(f'  {"int8":<14}{row}')
-    folders = (image_of(dataset, 0).parent for dataset in (run.tested, run.trained_on))
+    with test.output(test.work_dir):
+        folders = [image_of(dataset, 0).parent for dataset in (run.tested, run.trained_on)]
     logger.info(next_commands(config_path, run.config, *folders))
     return metrics
 
