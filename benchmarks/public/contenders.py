@@ -314,7 +314,7 @@ def make_environment(folder: Path) -> None:
 
 
 APACHE, AGPL = 'Apache-2.0', 'AGPL-3.0'
-BFLOAT16 = ('--amp-dtype', 'bfloat16')  # for CPUs with AMX
+BFLOAT16 = ('--amp-dtype', 'bfloat16')  # for CPUs with AMX or AVX-512 BF16
 CONTENDERS: tuple[Contender, ...] = (
     Ours('ours', 'detection', APACHE, '', 0.75),
     Ours('ours-bfloat16', 'detection', APACHE, '', 0.5, BFLOAT16),

@@ -21,7 +21,7 @@ HOW = (
     'each other; minutes are CPU minutes of all processes of a training, validation included. One '
     'evaluator scores the test split for all: pycocotools, and a confusion matrix over the pixels '
     'that are not void. Values are means over seeds, with the lowest and the highest. '
-    'Names with "bfloat16" train with `--amp-dtype bfloat16`, for CPUs with AMX. '
+    'Names with "bfloat16" train with `--amp-dtype bfloat16`, for CPUs with AMX or AVX-512 BF16. '
     '"ours-swiftformer" has `--model segformer_swiftformer_xs_ade20k`.'
 )
 # from scratch on train (and val where it says so), mIoU on the test split

@@ -1,18 +1,37 @@
-"""Where the time of a training step goes, in the page on training speed."""
+"""Where the time of a training step goes, and what bfloat16 saves: tables on training speed."""
 
-from .tables import DOCS, seconds, table
+import statistics
+
+from benchmarks.steps import BF16
+from benchmarks.store import read
+
+from .tables import DOCS, MACHINE, seconds, table
 
 PAGE = DOCS / 'training_speed.md'
+OTHER = MACHINE.parent / 'amd_epyc_avx512_2_cores' / 'steps.json'
 
 
 def tables() -> str:
-    rows = seconds('steps')
+    rows, others = seconds('steps'), read(OTHER)['rows']
     kinds = list(next(iter(rows.values()))['shares'])
-    heading = ['CPU time in %', *(f'{kind}:' for kind in kinds)]
-    return table(
-        heading,
+    shares = table(
+        ['CPU time in %', *(f'{kind}:' for kind in kinds)],
         [
             [f'`{name}`', *(f'{100 * row["shares"][kind]:.0f}' for kind in kinds)]
             for name, row in rows.items()
         ],
     )
+    saved = table(
+        ['config', 'Xeon, AMX:', 'EPYC, AVX-512 BF16:'],
+        [
+            [f'`{name}`', *(f'{ratio(each[name]["seconds"]):.2f}' for each in (rows, others))]
+            for name in rows
+        ],
+    )
+    return f'{shares}\nbfloat16 divides the time of a step by:\n\n{saved}'
+
+
+def ratio(times: dict[str, list[float]]) -> float:
+    """How many times faster a step in channels_last is with bfloat16."""
+    plain, reduced = (statistics.median(times[key]) for key in ('channels_last', BF16))
+    return plain / reduced
