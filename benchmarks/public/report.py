@@ -144,10 +144,7 @@ def file_rows(name: str, groups: Mapping[tuple[str, int], Group], files: Row) ->
         rows.append([contender, kind, size, macs, group[0][kind]['MB'],
                      digits(1e3 * statistics.median(seconds))])  # fmt: skip
     heading = ['model', 'ONNX file', 'height x width', 'GMACs', 'MB', 'ms']
-    how = (
-        'Exported files in ONNX Runtime on one thread, interleaved; YOLO11 leaves NMS to the '
-        'caller of its file:'
-    )
+    how = "Exported files in ONNX Runtime on one thread, interleaved; YOLO11's file has no NMS:"
     return [how, '', *table(heading, rows)]
 
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from benchmarks.phones import DETECTORS
-from benchmarks.store import read
 from mmeffvit.analysis.figures import save_figure
 from mmeffvit.train.checks.sample import BATCH
 
 from .tables import DOCS, MACHINE, seconds
 
 GALLERY = DOCS / 'gallery'
-PHONES = MACHINE.parent / 'amd_epyc_2_cores' / 'phones.json'
+EPYC = MACHINE.parent / 'amd_epyc_2_cores'
 
 Times = Mapping[str, Mapping[str, Sequence[float]]]  # seconds of each model by runtime
 
@@ -22,7 +21,7 @@ Times = Mapping[str, Mapping[str, Sequence[float]]]  # seconds of each model by 
 def draw_phones() -> None:
     """Whole detectors with NMS in the file; the most accurate on top."""
     detectors = sorted(DETECTORS, key=lambda each: each.box_ap or 0)
-    rows = read(PHONES)['rows']
+    rows = seconds('phones', EPYC)
     names = {each.name: f'{each.name}: {each.box_ap or "not trained"}' for each in detectors}
     times = {runtime: row['seconds'] for runtime, row in rows.items()}
     own = {each.name for each in detectors if each.package == 'mmeffvit'}

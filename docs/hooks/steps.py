@@ -1,18 +1,17 @@
 """Where the time of a training step goes, and what bfloat16 saves: tables on training speed."""
 
-import statistics
-
+from benchmarks.part import ratio
 from benchmarks.steps import BF16
-from benchmarks.store import read
 
 from .tables import DOCS, MACHINE, seconds, table
 
 PAGE = DOCS / 'training_speed.md'
-OTHER = MACHINE.parent / 'amd_epyc_avx512_2_cores' / 'steps.json'
+OTHER = MACHINE.parent / 'amd_epyc_avx512_2_cores'
+PLAIN = 'channels_last'
 
 
 def tables() -> str:
-    rows, others = seconds('steps'), read(OTHER)['rows']
+    rows, others = seconds('steps'), seconds('steps', OTHER)
     kinds = list(next(iter(rows.values()))['shares'])
     shares = table(
         ['CPU time in %', *(f'{kind}:' for kind in kinds)],
@@ -24,14 +23,11 @@ def tables() -> str:
     saved = table(
         ['config', 'Xeon, AMX:', 'EPYC, AVX-512 BF16:'],
         [
-            [f'`{name}`', *(f'{ratio(each[name]["seconds"]):.2f}' for each in (rows, others))]
+            [
+                f'`{name}`',
+                *(f'{ratio(each[name], BF16, PLAIN).median:.2f}' for each in (rows, others)),
+            ]
             for name in rows
         ],
     )
     return f'{shares}\nbfloat16 divides the time of a step by:\n\n{saved}'
-
-
-def ratio(times: dict[str, list[float]]) -> float:
-    """How many times faster a step in channels_last is with bfloat16."""
-    plain, reduced = (statistics.median(times[key]) for key in ('channels_last', BF16))
-    return plain / reduced

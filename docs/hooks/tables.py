@@ -53,9 +53,9 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return ''.join(f'| {" | ".join(cells)} |\n' for cells in (names, marks, *rows))
 
 
-def seconds(part: str) -> Mapping[str, Mapping[str, Any]]:
-    """The measured rows of a part of the benchmark, by key."""
-    return read(MACHINE / f'{part}.json')['rows']
+def seconds(part: str, machine: Path = MACHINE) -> Mapping[str, Mapping[str, Any]]:
+    """The measured rows of a part of the benchmark on a machine, by key."""
+    return read(machine / f'{part}.json')['rows']
 
 
 def milliseconds(times: Sequence[float]) -> str:
