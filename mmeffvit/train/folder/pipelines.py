@@ -11,8 +11,9 @@ from .recipe import Recipe
 
 SIZES = ('scale', 'scales', 'img_scale', 'crop_size', 'size')  # arguments of transforms in pixels
 MOSAICS = ('Mosaic', 'CachedMosaic')
-# ranges of resizing from scratch, relative to the image size: detectors, segmentors
+# ranges of resizing from scratch, relative to the image size: of detectors in short runs, of others
 MILD, MEDIUM = (0.9, 1.1), (0.75, 1.5)
+MEDIUM_FROM = 40  # epochs of a detector, which memorizes its images if their scale hardly changes
 
 
 def pipelines(
@@ -32,7 +33,8 @@ def pipelines(
     train = scaled(base.last_pipeline if is_single else base.train_pipeline, factor)
     if recipe.crop and (base.is_segmentor or is_single):
         # mmseg has heights first, mmdet widths
-        shape, scales = (recipe.crop, MEDIUM) if base.is_segmentor else (recipe.crop[::-1], MILD)
+        shape = recipe.crop if base.is_segmentor else recipe.crop[::-1]
+        scales = MEDIUM if base.is_segmentor or recipe.epochs >= MEDIUM_FROM else MILD
         own = dict(
             RandomCrop=('crop_size', shape),
             Pad=('size', shape),
