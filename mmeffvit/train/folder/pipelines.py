@@ -7,13 +7,12 @@ from mmeffvit.config.beside import assign
 from mmeffvit.config.datasets import name_of, settings_of
 
 from .base import Base
-from .recipe import Recipe
+from .recipe import MEDIUM_FROM, Recipe
 
 SIZES = ('scale', 'scales', 'img_scale', 'crop_size', 'size')  # arguments of transforms in pixels
 MOSAICS = ('Mosaic', 'CachedMosaic')
 # ranges of resizing from scratch, relative to the image size: of detectors in short runs, of others
 MILD, MEDIUM = (0.9, 1.1), (0.75, 1.5)
-MEDIUM_FROM = 40  # epochs of a detector, which memorizes its images if their scale hardly changes
 
 
 def pipelines(
@@ -34,7 +33,7 @@ def pipelines(
     if recipe.crop and (base.is_segmentor or is_single):
         # mmseg has heights first, mmdet widths
         shape = recipe.crop if base.is_segmentor else recipe.crop[::-1]
-        scales = MEDIUM if base.is_segmentor or recipe.epochs >= MEDIUM_FROM else MILD
+        scales = MEDIUM if base.is_segmentor or recipe.seen >= MEDIUM_FROM else MILD
         own = dict(
             RandomCrop=('crop_size', shape),
             Pad=('size', shape),

@@ -43,7 +43,8 @@ MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its fi
 MAX_WARM_UP = 500
 AVERAGED = 0.05  # of all iterations, that EMA weights are averaged over
 LAST = 0.15  # of the epochs, without mosaic
-MOSAIC_FROM = 50_000  # images seen from scratch: in fewer, mosaics hide what there is to learn
+# images seen by a detector from scratch: in fewer, larger changes hide what there is to learn
+MEDIUM_FROM, MOSAIC_FROM = 10_000, 50_000
 PATIENCE = 0.3  # of the epochs
 
 
@@ -135,9 +136,13 @@ class Recipe:
     crop: tuple[int, int] | None = None
 
     @property
+    def seen(self) -> int:
+        """Images seen in all epochs together."""
+        return self.epochs * self.iterations * self.batch * self.processes
+
+    @property
     def has_mosaic(self) -> bool:
-        seen = self.epochs * self.iterations * self.batch * self.processes
-        return not self.from_scratch or seen >= MOSAIC_FROM
+        return not self.from_scratch or self.seen >= MOSAIC_FROM
 
 
 def make_recipe(

@@ -18,7 +18,6 @@ from mmeffvit.data.write import Split
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.base import Base, Start, find_start
-from mmeffvit.train.folder.pipelines import MEDIUM_FROM
 from mmeffvit.train.folder.recipe import (
     Overrides,
     class_weights,
@@ -124,7 +123,7 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
 @pytest.mark.parametrize(
     ('name', 'scales'),
     [
-        ('rtmdet_swiftformer_xs', [(960, 960)]),  # from scratch, without mosaic
+        ('rtmdet_swiftformer_xs', [(704, 704)]),  # from scratch, without mosaic
         ('segformer_shvit_s1_ade20k', [(3072, 768)]),
         ('ssdlite_mobilevitv2_050', []),  # crops first
         ('pspnet_mobilevitv2_050_voc12', []),  # draws a size between two
@@ -205,7 +204,7 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
     base = Base.of(name)
     scratch = write(tmp_path, name, Overrides(batch=8))
     assert not list(settings_of(scratch.train_pipeline, 'CachedMosaic'))
-    for epochs, scales in ((MEDIUM_FROM - 1, (0.9, 1.1)), (MEDIUM_FROM, (0.75, 1.5))):
+    for epochs, scales in ((124, (0.9, 1.1)), (125, (0.75, 1.5))):  # of 80 images
         config = write(tmp_path, name, Overrides(batch=8, epochs=epochs))
         (resize,) = settings_of(config.train_pipeline, 'RandomResize')
         assert resize['ratio_range'] == scales
