@@ -43,7 +43,8 @@ MIN_WARM_UP = 2  # iterations: mmengine's LinearLR over one would stay at its fi
 MAX_WARM_UP = 500
 AVERAGED = 0.05  # of all iterations, that EMA weights are averaged over
 LAST = 0.15  # of the epochs, without mosaic
-# images seen by a detector from scratch: in fewer, larger changes hide what there is to learn
+# images seen, from which a detector from scratch gets medium scales, or mosaics: in fewer, these
+# hide what there is to learn
 MEDIUM_FROM, MOSAIC_FROM = 10_000, 50_000
 PATIENCE = 0.3  # of the epochs
 
