@@ -328,14 +328,19 @@ def test_the_convolution_of_the_image_is_float(quantizer):
     assert quantizer.nodes == names[1:]
 
 
-def test_the_last_1x1_convolution_of_a_detector_is_float(tmp_path):
+def test_the_last_1x1_convolution_of_a_detector_and_silu_before_it_are_float(tmp_path):
     layers = (
         MAKE('Conv', ['images', 'first'], ['x'], 'one'),
-        MAKE('Conv', ['x', 'second'], ['y'], 'two'),
+        MAKE('Sigmoid', ['x'], ['share'], 'sigmoid'),
+        MAKE('Mul', ['x', 'share'], ['activated'], 'product'),
+        MAKE('Conv', ['activated', 'second'], ['y'], 'two'),
     )
     selection = MAKE('TopK', ['y', 'k'], ['maps', 'best'])
     quantizer = quantizer_of(tmp_path / 'detector.onnx', *layers, selection)
     assert quantizer.nodes == ['one']
+    sources = sources_of(quantizer.quantized(['one']))
+    assert sources['product'] == ['DequantizeLinear', 'Sigmoid']
+    assert sources['two'][0] == 'Mul'
 
 
 @pytest.mark.parametrize('positions', ['half_pixel', 'align_corners'])

@@ -41,8 +41,9 @@ class OnnxQuantizer:
     no int8 dot product; their inputs and outputs are uint8 with a scale and a zero point per tensor
     from the observed minimum and maximum. SiLU and GELU after them are int8, too: in float they
     would cost more than the convolutions gain, with a conversion before and after each. The
-    convolution of the image, a detector's last 1x1 convolutions, products of two activations
-    (attention), softmax, norms, other activation functions and post-processing remain in float.
+    convolution of the image, a detector's last 1x1 convolutions and SiLU or GELU before these,
+    products of two activations (attention), softmax, norms, other activation functions and
+    post-processing remain in float.
 
     Args:
         path: The ONNX file.
@@ -69,9 +70,9 @@ class OnnxQuantizer:
         rename_numbered(self.float_model)
         approximate_gelu(self.float_model)
         self.float_model = resize_in_two_steps(self.float_model)
-        precise = precise_layers(self.float_model)
+        self.precise = precise_layers(self.float_model)
         nodes = (node.name for node in weighted_nodes(self.float_model))
-        self.nodes = [name for name in nodes if name not in precise]
+        self.nodes = [name for name in nodes if name not in self.precise]
 
     def quantized(
         self,
@@ -107,7 +108,7 @@ class OnnxQuantizer:
                 # signed activations are slower than float on x86, which multiplies u8 by s8
                 activation_type=kinds.QUInt8,
                 weight_type=kinds.QInt8,
-                nodes_to_quantize=[*nodes, *fused_after(model, nodes)],
+                nodes_to_quantize=[*nodes, *fused_after(model, nodes, self.precise)],
             )
             return drop_slopes(onnx.load(out))
 
@@ -187,8 +188,12 @@ def shapes_of(model: Any) -> dict[str, list[int]]:
     return {constant.name: list(constant.dims) for constant in model.graph.initializer}
 
 
-def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
-    """Activations that are the only users of the outputs of ``nodes``: ReLU, SiLU and such."""
+def fused_after(model: Any, nodes: Collection[str], precise: Collection[str]) -> list[str]:
+    """Activations that are the only users of the outputs of ``nodes``: ReLU, SiLU and such.
+
+    Without SiLU and GELU before ``precise`` layers, which read floats anyway: rounding them to
+    eight bits would move boxes, and would not be faster.
+    """
     users = users_of(model)
     kept = {output.name for output in model.graph.output}
     fused = []
@@ -198,7 +203,9 @@ def fused_after(model: Any, nodes: Collection[str]) -> list[str]:
             continue
         if len(after) == 1 and after[0].op_type in FUSED:
             fused.append(after[0].name)
-        fused += [each.name for each in gate_after(after, users)]
+        gate = gate_after(after, users)
+        if gate and not any(user.name in precise for user in users.get(gate[-1].output[0], [])):
+            fused += [each.name for each in gate]
     return fused
 
 
