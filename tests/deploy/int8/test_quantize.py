@@ -14,6 +14,8 @@ from mmeffvit.deploy.agreement import agreement, signal_to_noise
 from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
 from mmeffvit.deploy.formats.onnx.rewrite import resize_in_two_steps
+from mmeffvit.deploy.formats.openvino.open import core
+from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure
@@ -328,19 +330,33 @@ def test_the_convolution_of_the_image_is_float(quantizer):
     assert quantizer.nodes == names[1:]
 
 
+DETECTOR = (
+    MAKE('Conv', ['images', 'first'], ['x'], 'one'),
+    MAKE('Sigmoid', ['x'], ['share'], 'sigmoid'),
+    MAKE('Mul', ['x', 'share'], ['activated'], 'product'),
+    MAKE('Conv', ['activated', 'second'], ['y'], 'two'),
+    MAKE('TopK', ['y', 'k'], ['maps', 'best']),
+)
+
+
 def test_the_last_1x1_convolution_of_a_detector_and_silu_before_it_are_float(tmp_path):
-    layers = (
-        MAKE('Conv', ['images', 'first'], ['x'], 'one'),
-        MAKE('Sigmoid', ['x'], ['share'], 'sigmoid'),
-        MAKE('Mul', ['x', 'share'], ['activated'], 'product'),
-        MAKE('Conv', ['activated', 'second'], ['y'], 'two'),
-    )
-    selection = MAKE('TopK', ['y', 'k'], ['maps', 'best'])
-    quantizer = quantizer_of(tmp_path / 'detector.onnx', *layers, selection)
+    quantizer = quantizer_of(tmp_path / 'detector.onnx', *DETECTOR)
     assert quantizer.nodes == ['one']
     sources = sources_of(quantizer.quantized(['one']))
     assert sources['product'] == ['DequantizeLinear', 'Sigmoid']
     assert sources['two'][0] == 'Mul'
+
+
+def test_the_last_1x1_convolution_of_a_detector_reads_floats_in_openvino(tmp_path):
+    pytest.importorskip('nncf')
+    quantizer_of(tmp_path / 'detector.onnx', *DETECTOR)
+    quantizer = OpenVINOQuantizer(tmp_path / 'detector.onnx', IMAGES)
+    next(quantizer.attempts()).save(tmp_path / 'int8.xml', {})
+    operators = core().read_model(tmp_path / 'int8.xml').get_ordered_ops()
+    first, last = (op for op in operators if op.get_type_name() == 'Convolution')
+    assert first.get_friendly_name() in quantizer.nodes
+    assert first.input_value(0).get_node().get_type_name() == 'FakeQuantize'
+    assert last.input_value(0).get_node().get_type_name() == 'Swish'
 
 
 @pytest.mark.parametrize('positions', ['half_pixel', 'align_corners'])

@@ -17,20 +17,22 @@ from .open import open_openvino
 from .write import convert_onnx, save_openvino
 
 LAYERS = ('Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'MatMul')
+SELECTING = ('TopK', 'NonMaxSuppression')
 CONSTANT = ('Constant', 'Convert', 'Subtract', 'Multiply', 'Reshape', 'Transpose')  # of weights
 
 
 class OpenVINOQuantizer:
     """Quantizes an ONNX file to an OpenVINO model in int8, with 8-bit weights per channel.
 
-    NNCF chooses what is quantized between the layers, such as sums and norms.
+    NNCF chooses what is quantized between the layers, such as sums and norms. The last 1x1
+    convolutions of a detector and their inputs stay in float.
 
     Args:
         path: The ONNX file.
         images: Calibration images (1, 3, H, W).
 
     Attributes:
-        nodes: Names of the layers with weights, in topological order.
+        nodes: Names of the quantizable layers, in topological order.
     """
 
     def __init__(self, path: str | os.PathLike, images: Sequence[NDArray]) -> None:
@@ -38,8 +40,9 @@ class OpenVINOQuantizer:
         self.path = path
         self.images = images
         self.model = convert_onnx(self.path)
-        operators = self.model.get_ordered_ops()
-        self.nodes = [op.get_friendly_name() for op in operators if is_layer(op)]
+        self.precise = precise_layers(self.model)
+        layers = (op.get_friendly_name() for op in self.model.get_ordered_ops() if is_layer(op))
+        self.nodes = [name for name in layers if name not in self.precise]
 
     def attempts(self) -> Iterator[Attempt]:
         yield self.attempt((), 'PERFORMANCE', 'symmetric activations')
@@ -63,7 +66,7 @@ class OpenVINOQuantizer:
                     self.nncf.Dataset(self.images),
                     preset=self.nncf.QuantizationPreset[preset],
                     subset_size=len(self.images),
-                    ignored_scope=self.nncf.IgnoredScope(names=list(excluded)),
+                    ignored_scope=self.nncf.IgnoredScope(names=[*excluded, *self.precise]),
                 )
         except RuntimeError as error:
             raise UserError(
@@ -77,6 +80,23 @@ class OpenVINOQuantizer:
             partial(open_openvino, model),
             partial(save_openvino, model),
         )
+
+
+def precise_layers(model: Any) -> set[str]:
+    """The 1x1 convolutions at the end of a detector: eight bits would move small boxes visibly."""
+    reached = [op for op in model.get_ordered_ops() if op.get_type_name() in SELECTING]
+    seen: set[str] = set()
+    precise: set[str] = set()
+    while reached:
+        op = reached.pop()
+        if (name := op.get_friendly_name()) in seen:
+            continue
+        seen.add(name)
+        if not is_layer(op):
+            reached += [value.get_node() for value in op.input_values()]
+        elif op.get_type_name() == 'Convolution' and op.input(1).get_shape()[2:] == (1, 1):
+            precise.add(name)
+    return precise
 
 
 def is_layer(op: Any) -> bool:
