@@ -71,8 +71,8 @@ def int8_litert(model: bytes, images: Iterable[NDArray]) -> tuple[bytes, int]:
     """A model with int8 convolutions, dense layers and SiLU, and the number of the first two.
 
     Weights have 8 bits and a scale per output channel; activations have a scale and a zero point
-    per tensor from the observed minimum and maximum. Inputs, outputs, sums, norms, softmax and
-    products of two activations (attention) remain in float.
+    per tensor from the observed minimum and maximum. Inputs, outputs, sums, norms, softmax,
+    products of two activations (attention) and the end of a detector remain in float.
     """
     tools = require('ai_edge_quantizer.quantizer', PURPOSE)
     flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)
@@ -80,26 +80,70 @@ def int8_litert(model: bytes, images: Iterable[NDArray]) -> tuple[bytes, int]:
     mode = tools.calibrator.CalibrationMode.CALIBRATION_PROFILER_BASED
     with quiet():
         parsed = flatbuffer.read_model_from_bytearray(bytearray(model))
-        silu = list(silu_products(parsed))
-        work = prepared(tools, model, silu)
+        silu, precise = list(silu_products(parsed)), set(end_of_detector(parsed))
+        work = prepared(tools, model, silu, precise)
         ranges = work.calibrate({SIGNATURE: inputs}, num_threads=1, mode=mode)
-        count = lift_dead_channels(parsed, ranges)
+        lift_dead_channels(parsed, ranges)
+        count = sum(output.name.decode() not in precise for *_, output in weighted(parsed))
         lifted = bytes(flatbuffer.convert_object_to_bytearray(parsed))
-        work = prepared(tools, lifted, silu)
+        work = prepared(tools, lifted, silu, precise)
         result = work.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
         parsed = flatbuffer.read_model_from_bytearray(bytearray(result.quantized_model))
         restore_outputs(parsed)
         return bytes(flatbuffer.convert_object_to_bytearray(parsed)), count
 
 
-def prepared(tools: Any, model: bytes, silu: Iterable[str]) -> Any:
-    """A quantizer with the operators to quantize; ``silu`` are products by their outputs."""
+def prepared(tools: Any, model: bytes, silu: Iterable[str], precise: Iterable[str]) -> Any:
+    """A quantizer that knows the operators to quantize.
+
+    Args:
+        tools: The module of the quantizer.
+        model: The file.
+        silu: Products to quantize, by their outputs.
+        precise: Operators to keep in float, by their outputs.
+    """
     work = tools.Quantizer(model)
     chosen = [('.*', name) for name in (*WEIGHTED, *BETWEEN)]
-    chosen += [(f'^{re.escape(output)};?$', 'MUL') for output in silu]
+    chosen += [(scope_of(output), 'MUL') for output in silu]
     for scope, name in chosen:
         work.add_static_config(scope, name, activation_num_bits=8, weight_num_bits=8)
+    for output in precise:
+        work.update_quantization_recipe(scope_of(output), '*', algorithm_key='no_quantize')
     return work
+
+
+def scope_of(output: str) -> str:
+    """A pattern for the operator with this output."""
+    return f'^{re.escape(output)};?$'
+
+
+def end_of_detector(model: Any) -> Iterator[str]:
+    """Outputs of the last 1x1 convolutions of a detector, of SiLU before them and all after them.
+
+    Eight bits there would move small boxes visibly, and would not be faster.
+    """
+    flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)
+    for signature in model.signatureDefs:
+        if b'boxes' not in [output.name for output in signature.outputs]:
+            continue
+        graph = model.subgraphs[signature.subgraphIndex]
+        after, before = {output.tensorIndex for output in signature.outputs}, set()
+        for operator in reversed(graph.operators):
+            name = flatbuffer.opcode_to_name(model, operator.opcodeIndex)
+            if after.intersection(operator.outputs) and name not in WEIGHTED:
+                after.update(operator.inputs)
+            elif after.intersection(operator.outputs) and is_1x1(graph, operator):
+                before.add(operator.inputs[0])
+            elif before.intersection(operator.outputs) and name in ('LOGISTIC', 'MUL'):
+                before.update(operator.inputs)
+            else:
+                continue
+            yield graph.tensors[operator.outputs[0]].name.decode()
+
+
+def is_1x1(graph: Any, layer: Any) -> bool:
+    """Whether a layer is a 1x1 convolution."""
+    return list(graph.tensors[layer.inputs[1]].shape[1:3]) == [1, 1]
 
 
 def silu_products(model: Any) -> Iterator[str]:
@@ -129,19 +173,14 @@ def weighted(model: Any) -> Iterator[tuple[str, Any, Any, Any, Any]]:
                     yield name, source, weight, bias, graph.tensors[operator.outputs[0]]
 
 
-def lift_dead_channels(model: Any, ranges: dict[str, Any]) -> int:
+def lift_dead_channels(model: Any, ranges: dict[str, Any]) -> None:
     """Enlarge weights of output channels that are too small for their bias, in place.
 
     The scale of a bias is the weights' times the input's. For a channel without
     weights, which training may produce, it would be so small that the bias exceeds 32 bits. One of
     its weights is set to the smallest value that avoids this, far below the rounding of the input.
-
-    Returns:
-        The number of operators with weights.
     """
-    count = 0
     for name, source, weight, bias, _ in weighted(model):
-        count += 1
         found = ranges.get(source.name.decode())
         if not found:
             continue
@@ -156,7 +195,6 @@ def lift_dead_channels(model: Any, ranges: dict[str, Any]) -> int:
         for index in np.flatnonzero(largest < smallest):
             channels[index].flat[0] = smallest[index]
         model.buffers[weight.buffer].data = np.frombuffer(values.tobytes(), np.uint8)
-    return count
 
 
 def restore_outputs(model: Any) -> None:

@@ -92,3 +92,30 @@ def test_channels_without_weights_keep_their_bias_and_only_products_of_silu_are_
         (expected,) = graph(images)
     found = open_litert(content).run(images.numpy())['out']
     assert signal_to_noise([expected.numpy()], [found]) > 30
+
+
+class Detector(nn.Module):
+    """The end of a detector: two convolutions with SiLU between them, and scores."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.output_names = (name, 'scores')
+        self.first, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 1)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        maps = self.last(nn.functional.silu(self.first(images)))
+        return maps, maps.sigmoid()
+
+
+@pytest.mark.parametrize(
+    ('name', 'expected'),
+    [
+        ('boxes', ['CONV_2D', 'QUANTIZE']),
+        ('maps', ['CONV_2D', 'CONV_2D', 'LOGISTIC', 'LOGISTIC', 'MUL', 'QUANTIZE']),
+    ],
+)
+def test_the_end_of_a_detector_is_float(name, expected, tmp_path):
+    to_litert(tiny.export(Detector(name).eval()), tmp_path / 'model.tflite', {})
+    content, count = int8_litert((tmp_path / 'model.tflite').read_bytes(), [tiny.images().numpy()])
+    assert int8_operators(content) == expected
+    assert count == expected.count('CONV_2D')
