@@ -46,7 +46,7 @@ def run() -> None:
 def state(package: str) -> str:
     """The version of a package if it works here, else the fix."""
     try:
-        require('mmcv.ops' if package == 'mmcv' else package)
+        require('mmcv.ops' if package == 'mmcv' else f'{package}.models')
     except UserError as error:
         return str(error)
     return f'{import_module(package).__version__}, works'

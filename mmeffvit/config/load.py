@@ -261,8 +261,8 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
             'is for detectors and segmentors'
         )
     others = ('mmpretrain',) if uses_mmpretrain(config.get('model')) else ()
-    for package in ('mmcv.ops', scope, *others):
-        require(package)
+    for module in ('mmcv.ops', f'{scope}.models', *others):
+        require(module)
     if scope not in DENSE:
         import_module(CLASSIFICATION)
     return scope

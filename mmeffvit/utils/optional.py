@@ -42,6 +42,9 @@ INSTALL_COMMANDS = {  # by package
     'supervision': 'pip install supervision',
 }
 
+# mmpretrain 1.2 cannot be imported beside later ones, and mmdet imports it where it is installed
+OLD_TRANSFORMERS = "pip install 'transformers<4.56'"
+
 # OpenVINO and NNCF send usage data from forked processes that can keep the program from ending;
 # without this module they send nothing
 TELEMETRY = {'openvino': 'openvino_telemetry', 'nncf': 'openvino_telemetry'}
@@ -53,8 +56,9 @@ def require(name: str, purpose: str = '') -> ModuleType:
     """Import a module of an optional package, or report how to install it.
 
     Args:
-        name: Full name of the module; its package must be in :data:`INSTALL_COMMANDS`. For mmcv use
-            'mmcv.ops', which fails if its operators do not match the installed torch.
+        name: Full name of the module; its package must be in :data:`INSTALL_COMMANDS`. 'mmcv.ops'
+            fails if its operators do not match the installed torch, 'mmdet.models' if mmpretrain
+            does not match the installed transformers.
         purpose: What needs it, the beginning of the message; if given, output during the import is
             suppressed.
 
@@ -68,12 +72,14 @@ def require(name: str, purpose: str = '') -> ModuleType:
     try:
         with _first_import, nullcontext() if name in sys.modules or not purpose else quiet():
             return import_module(name)
-    except (ImportError, AssertionError, OSError, RuntimeError) as error:
+    except (ImportError, AssertionError, OSError, RuntimeError, TypeError) as error:
         absent = isinstance(error, ModuleNotFoundError) and error.name == package
         reason = first_line(error) or type(error).__name__
         state = 'is not installed' if absent else f'does not work in this environment ({reason})'
         what = f'{purpose} needs {package}, which' if purpose else package
-        raise UserError(f'{what} {state}: `{install_command(package)}`') from error
+        is_base = isinstance(error, TypeError) and package in ('mmdet', 'mmpretrain')
+        cure = OLD_TRANSFORMERS if is_base else install_command(package)
+        raise UserError(f'{what} {state}: `{cure}`') from error
 
 
 def install_command(package: str) -> str:

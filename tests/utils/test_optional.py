@@ -38,14 +38,29 @@ def test_extras_are_installed_from_the_checkout(monkeypatch, tmp_path):
     assert install_command('onnx') == "pip install 'mmeffvit[onnx]'"
 
 
-def test_operators_built_for_another_torch_are_reported_with_a_fix(monkeypatch):
-    def fail(name: str) -> None:
-        raise ImportError(f'{name}: undefined symbol: _ZN3c106detail\nand more')
+@pytest.mark.parametrize(
+    ('name', 'error', 'message'),
+    [
+        (
+            'mmcv.ops',
+            ImportError('undefined symbol: detail\nand more'),
+            r'detail\): `pip uninstall',
+        ),
+        # mmpretrain beside transformers 5
+        (
+            'mmdet.models',
+            TypeError('NoneType takes'),
+            r"takes\): `pip install 'transformers<4\.56'`",
+        ),
+    ],
+)
+def test_packages_that_do_not_match_are_reported_with_a_fix(monkeypatch, name, error, message):
+    def fail(_: str) -> None:
+        raise error
 
     monkeypatch.setattr(optional, 'import_module', fail)
-    message = r'mmcv does not work .*\(mmcv.ops: undefined symbol.*detail\): `pip uninstall'
-    with pytest.raises(UserError, match=message):
-        require('mmcv.ops')
+    with pytest.raises(UserError, match=rf'{name[:4]}\w* does not work .*{message}'):
+        require(name)
 
 
 def test_a_missing_dependency_of_a_package_is_named(monkeypatch):
