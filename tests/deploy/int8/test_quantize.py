@@ -252,12 +252,11 @@ MAKE = onnx.helper.make_node
 IMAGES = [np.random.default_rng(i).random((1, 3, 8, 8), np.float32) for i in range(2)]
 WEIGHT = np.random.default_rng(0).normal(size=(3, 3, 1, 1)).astype(np.float32)
 CONSTANTS = dict(first=3 * WEIGHT, second=WEIGHT[::-1].copy(), val_3=np.ones(3, np.float32))
-CONSTANTS['k'] = np.int64([1])
 
 
 def quantizer_of(path: Path, *nodes: onnx.NodeProto) -> OnnxQuantizer:
     """Write a graph from 'images' to 'maps', and open it."""
-    write_onnx(path, nodes, {'maps': 'float32'}, CONSTANTS, shape=(1, 3, 8, 8))
+    write_onnx(path, nodes, {'maps': 'float32'}, CONSTANTS, shape=('n', 3, 8, 8))
     return OnnxQuantizer(path, IMAGES)
 
 
@@ -335,7 +334,8 @@ DETECTOR = (
     MAKE('Sigmoid', ['x'], ['share'], 'sigmoid'),
     MAKE('Mul', ['x', 'share'], ['activated'], 'product'),
     MAKE('Conv', ['activated', 'second'], ['y'], 'two'),
-    MAKE('TopK', ['y', 'k'], ['maps', 'best']),
+    MAKE('Shape', ['x'], ['k'], start=0, end=1),
+    MAKE('TopK', ['y', 'k'], ['maps', 'best'], axis=1),
 )
 
 

@@ -89,12 +89,13 @@ def precise_layers(model: Any) -> set[str]:
     precise: set[str] = set()
     while reached:
         op = reached.pop()
-        if (name := op.get_friendly_name()) in seen:
+        name, kind = op.get_friendly_name(), op.get_type_name()
+        if name in seen or kind == 'ShapeOf':
             continue
         seen.add(name)
         if not is_layer(op):
             reached += [value.get_node() for value in op.input_values()]
-        elif op.get_type_name() == 'Convolution' and op.input(1).get_shape()[2:] == (1, 1):
+        elif kind == 'Convolution' and op.input(1).get_shape()[2:] == (1, 1):
             precise.add(name)
     return precise
 
