@@ -1,5 +1,6 @@
 """Export of a config and a checkpoint to a file for other runtimes."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,7 @@ from .graphs import make_graph
 from .graphs.base import Graph, Preprocessing
 from .graphs.metadata import config_metadata, model_metadata
 from .graphs.plain import BackboneGraph
-from .runtime.metadata import parse_metadata
+from .runtime.metadata import Metadata, parse_metadata
 from .runtime.resizing import prepare
 from .write import Written, write
 
@@ -112,6 +113,7 @@ def make_source(predictor: Predictor, options: ToolOptions) -> Source:
     described = parse_metadata({**model_metadata(graph), **metadata})
     errors = [compare_pixels(prepared['inputs'].numpy()[::-1], prepare(image, described)[0])]
     check_agreement(errors, str(image))
+    warn_of_sides(options.shape, described)
     # (H, W, 3), integers as in an image file
     pixels = np.rint(prepare(image, described, options.shape)[0]).transpose(1, 2, 0)
     if options.backbone_only:
@@ -119,6 +121,17 @@ def make_source(predictor: Predictor, options: ToolOptions) -> Source:
     else:
         expect = partial(expect_model, model, sample=prepared['data_samples'])
     return Source(graph, metadata, expect, (str(image), pixels.astype(np.uint8)))
+
+
+def warn_of_sides(shape: tuple[int, int] | None, described: Metadata) -> None:
+    """Warn of a size that the config's test pipeline never gives the model."""
+    divisor = math.lcm(described.resize['divisor'], described.resize['pad_divisor'])
+    better = [-(-side // divisor) * divisor for side in shape or ()]
+    if better != list(shape or ()):
+        logger.warning(
+            f'the test pipeline makes the sides of images multiples of {divisor}: results with '
+            f'--shape {better[0]} {better[1]} will be nearer to the model'
+        )
 
 
 def find_image(config: Config) -> Path:

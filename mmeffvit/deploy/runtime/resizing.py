@@ -74,8 +74,8 @@ def resize(
         image: (H, W, 3), uint8.
         settings: Result of :func:`mmeffvit.deploy.graphs.metadata.resize_of`.
         fixed: Height and width of a model with a fixed size: the image is resized to fit, with or
-            without its aspect ratio as the config says, and padded; of a classifier, its center is
-            resized to it.
+            without its aspect ratio and to multiples as the config says, and padded; of a
+            classifier, its center is resized to it.
         fill: Color of the padding of configs without ``Pad``, in the channel order of the image.
     """
     height, width = original = image.shape[:2]
@@ -84,7 +84,7 @@ def resize(
     if fixed and not is_cropped:
         factor = min(fixed[0] / height, fixed[1] / width)
         size = scaled_size(original, factor) if settings['keep_ratio'] else fixed
-        image = resample(image, size, *method)
+        image = to_multiple(resample(image, size, *method), settings, fixed)
     else:
         image = resample(image, size_of(original, settings), *method)
         image = crop_center(to_multiple(image, settings), settings['crop'])
@@ -115,15 +115,17 @@ def size_of(size: tuple[int, int], settings: Mapping[str, Any]) -> tuple[int, in
     return scaled_size(size, min(max(scale) / max(size), min(scale) / min(size)))
 
 
-def to_multiple(image: NDArray, settings: Mapping[str, Any]) -> NDArray:
-    """Resize the sides of an image to multiples of the config's divisor."""
-    divisor = settings['divisor']
-    if settings['rounding'] == 'up':
-        size = tuple(-(-side // divisor) * divisor for side in image.shape[:2])
-        return resample(image, size, 'bilinear', 'cv2')
-    return resize_corners(
-        image, tuple(max(side // divisor, 1) * divisor for side in image.shape[:2])
-    )
+def to_multiple(
+    image: NDArray, settings: Mapping[str, Any], fixed: tuple[int, int] | None = None
+) -> NDArray:
+    """Resize the sides of an image to multiples of the config's divisor, within ``fixed``."""
+    divisor, up = settings['divisor'], settings['rounding'] == 'up'
+    sides = image.shape[:2]
+    size = tuple(max((side + up * (divisor - 1)) // divisor, 1) * divisor for side in sides)
+    if fixed:
+        pairs = zip(sides, size, fixed, strict=True)
+        size = tuple(own if own == most else min(side, most) for own, side, most in pairs)
+    return resample(image, size, 'bilinear', 'cv2') if up else resize_corners(image, size)
 
 
 def crop_center(image: NDArray, crop: Sequence[int] | None) -> NDArray:

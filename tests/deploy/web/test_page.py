@@ -273,6 +273,8 @@ RESIZES = [
     (dict(keep_ratio=True, pad_divisor=32, pad_value=[1, 2, 3]), (60, 100)),
     (dict(keep_ratio=True), (60, 100)),
     (dict(), (36, 48)),
+    (dict(keep_ratio=True, divisor=8, rounding='up'), (76, 90)),
+    (dict(keep_ratio=True, divisor=8), (76, 90)),
     *((dict(scale=[51, 150], backend='pillow', interpolation=kernel), None)
       for kernel in ('bilinear', 'bicubic', 'lanczos')),
 ]  # fmt: skip

@@ -17,10 +17,13 @@ export function resize(picture, page) {
   const {resize: how, fixed} = page;
   let size = sizeOf(picture, how, fixed);
   let image = resample(picture, size, how);
-  if (!fixed && how.divisor > 1) {
+  if (how.divisor > 1) {
     const up = how.rounding === 'up';
     const more = up ? how.divisor - 1 : 0;
-    size = size.map((side) => Math.max(Math.floor((side + more) / how.divisor), 1) * how.divisor);
+    size = size.map((side, axis) => {
+      const multiple = Math.max(Math.floor((side + more) / how.divisor), 1) * how.divisor;
+      return side === fixed?.[axis] ? side : Math.min(multiple, fixed?.[axis] ?? Infinity);
+    });
     image = up ? bilinear(image, size) : resizeCorners(image, size);
   }
   const pads = how.pad || how.pad_to_square || how.pad_divisor > 1;

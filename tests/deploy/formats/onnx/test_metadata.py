@@ -14,6 +14,7 @@ from mmengine.dataset import Compose
 from mmengine.registry import TRANSFORMS, DefaultScope
 from PIL import Image
 
+from mmeffvit.deploy.export import warn_of_sides
 from mmeffvit.deploy.graphs.metadata import STAGES, resize_of
 from mmeffvit.deploy.runtime.metadata import Metadata
 from mmeffvit.deploy.runtime.resizing import prepare, resize
@@ -73,6 +74,18 @@ def test_images_are_resized_padded_and_cropped_as_by_the_transforms(name, shape)
     np.testing.assert_array_equal(found.image, expected['img'])
     if not {'Pad', 'CenterCrop'} & {step['type'] for step in steps}:
         assert found.content == expected['img_shape'][:2]
+
+
+def test_a_fixed_size_is_filled_as_the_transforms_do_and_another_one_warns(capsys):
+    steps = [dict(type='Resize', scale=(96, 72), keep_ratio=True), dict(type='ResizeToMultiple')]
+    image = np.random.default_rng(0).integers(0, 256, (72, 96, 3), dtype=np.uint8)
+    expected = run_steps('mmseg', steps, img=image.copy())['img']
+    settings = resize_of(config_of('mmseg', steps))
+    np.testing.assert_array_equal(resize(image, settings, fixed=(96, 96)).image, expected)
+    warn_of_sides((96, 96), Metadata(resize=settings))
+    assert not capsys.readouterr().err
+    warn_of_sides((72, 96), Metadata(resize=settings))
+    assert 'multiples of 32: results with --shape 96 96' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
