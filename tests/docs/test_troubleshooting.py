@@ -14,7 +14,7 @@ FOREIGN = (
     'No module named', 'undefined symbol', 'mmcv/_ext', 'operator torchvision::nms', 'MMCV==',
     'MMEngine==', 'libGL.so.1', "'regex'", 'Illegal instruction', 'KeyError:', 'TransposedFPN',
     'SSDLiteHead', 'SlimPSPHead', 'Weights only load failed', 'Expected more than 1 value',
-    'SyncBatchNorm expected',
+    'SyncBatchNorm expected', 'NoneType takes',
 )  # fmt: skip
 
 
