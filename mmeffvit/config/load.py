@@ -260,7 +260,7 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
             f'{config.filename} is for a classifier (default_scope = {scope!r}), and this '
             'is for detectors and segmentors'
         )
-    others = ('mmpretrain',) if uses_mmpretrain(config.get('model')) else ()
+    others = ('mmpretrain.models',) if uses_mmpretrain(config.get('model')) else ()
     for module in ('mmcv.ops', f'{scope}.models', *others):
         require(module)
     if scope not in DENSE:

@@ -77,8 +77,9 @@ def require(name: str, purpose: str = '') -> ModuleType:
         reason = first_line(error) or type(error).__name__
         state = 'is not installed' if absent else f'does not work in this environment ({reason})'
         what = f'{purpose} needs {package}, which' if purpose else package
-        is_base = isinstance(error, TypeError) and package in ('mmdet', 'mmpretrain')
-        cure = OLD_TRANSFORMERS if is_base else install_command(package)
+        # its language models inherit from a class that newer versions have moved
+        is_too_new = isinstance(error, TypeError) and package in ('mmdet', 'mmpretrain')
+        cure = OLD_TRANSFORMERS if is_too_new else install_command(package)
         raise UserError(f'{what} {state}: `{cure}`') from error
 
 

@@ -174,6 +174,7 @@ def test_an_invalid_option_is_reported_in_one_line(config_file, key):
 
 def test_a_backbone_of_mmpretrain_names_the_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, 'mmpretrain', None)  # as where it is not installed
+    monkeypatch.delitem(sys.modules, 'mmpretrain.models', raising=False)
     with pytest.raises(UserError, match=r'mmpretrain .*\[cls\]'):
         open_config('maskrcnn_poolformer_s12')
 
