@@ -2,7 +2,6 @@
 
 from ast import literal_eval
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from mmengine.registry import MODELS as ROOT_MODELS
@@ -47,8 +46,7 @@ def backbone_class(name: str, target: str) -> type[nn.Module]:
     """The class registered as ``name``; without a scope, one of ours."""
     scope = name.partition('.')[0] if '.' in name else 'mmeffvit'
     if scope in ALL:
-        require(scope)
-        import_module(f'{scope}.registry')
+        require(f'{scope}.models')
     known = {'mmeffvit': MODELS, **ROOT_MODELS.children}.get(scope)
     # an empty registry is falsy, and is filled on access
     cls = known.get(name.removeprefix(f'{scope}.')) if known is not None else None

@@ -2,7 +2,7 @@
 
 from mmeffvit.utils.optional import require
 
-require('mmpretrain')  # with torchvision ahead of it
+require('mmpretrain.models')  # with torchvision ahead of it
 
 from .datasets import ImageNetV2  # noqa: E402
 from .distillation import DistilledClassifier  # noqa: E402

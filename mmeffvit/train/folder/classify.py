@@ -49,7 +49,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
     Raises:
         UserError: If the dataset, an option or the environment cannot work.
     """
-    require('mmpretrain')
+    require('mmpretrain.models')
     options.overrides.check()
     check_options(options)
     base = Base.of(options.model or CLASSIFIER, allow_classifiers=True)
