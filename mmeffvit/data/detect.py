@@ -148,15 +148,18 @@ def detect(path: Path, format: str | None = None) -> Found:
         path = path.parent
     tree = Tree(path)
     found: list[Found] = []
+    failed: UserError | None = None  # of the first format that fits, but cannot be read
     for name in [format] if format else FORMATS:
         try:
             match: Match | None = FORMATS[name].find(tree)
-        except UserError:
-            if not found:
-                raise
+        except UserError as error:
+            failed = failed or (None if found else error)
             continue
         if match is not None:
             found.append(Found(name, TASKS.get(name, Task.OBJECTS), match.why, match.place))
+    if failed is not None:
+        others = [f'  or give --format {f.format}: {f.why}' for f in found if f.format != 'classes']
+        raise UserError(str(failed), *others) from failed
     if not found:
         raise UserError(*refusal(tree, path, format))
     return replace(found[0], others=tuple(found[1:]))

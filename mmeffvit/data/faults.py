@@ -122,7 +122,7 @@ TEST_MISSING = note(
     'nothing, or remove the line `test`',
 )
 IMAGE_UNLISTED = note(
-    'images without annotations of their own, which are not used',
+    'images without annotations of their own, or in no list, which are not used',
     'nothing; an image that shows background only needs an empty annotation',
     left_out='unused image',
 )
@@ -227,6 +227,10 @@ IMAGE_CUT = note(
 NAME_SPELLED = note(
     'images whose name is spelled differently in the annotations (case, accents, escapes, suffix)',
     'nothing; other programs may not find them',
+)
+NAME_OLD = note(
+    'annotation files that name another image than the one of their own name, which is used',
+    'nothing, if files were renamed; else give each the name of its image',
 )
 IMAGE_DEEP = Fault(
     'images with 16 bits per channel, of which training would use the upper 8',

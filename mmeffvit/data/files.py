@@ -120,7 +120,7 @@ class ImageFinder:
         Args:
             name: With or without suffix, perhaps with sub-folders.
             folders: Folders to search first; the first match is used.
-            split: Its split: images in folders of other splits are ignored.
+            split: Its split: images in folders of other splits are the last choice.
         """
         name = name.replace('\\', '/')
         folders = list(folders)
@@ -150,12 +150,9 @@ class ImageFinder:
         return found
 
     def _of_split(self, paths: Iterable[Path], split: str | None) -> list[Path]:
-        """The images that are not in folders of other splits."""
-        return [
-            path
-            for path in paths
-            if split is None or named_split(path.parent, self.root) in (None, split)
-        ]
+        """The images that are not in folders of other splits, or all if there are none."""
+        own = [p for p in paths if named_split(p.parent, self.root) in (None, split)]
+        return own if own and split else list(paths)
 
     def fault(self, name: str, found: list[Path]) -> Fault:
         """The fault of a name for which :meth:`find` does not return exactly one image."""

@@ -181,8 +181,11 @@ def check_trainable(data: DataSet) -> None:
             'them) or difficult, which training ignores, so that nothing would be learned: give '
             '--crowds-are-objects'
         )
-    for split in data.splits:
+    for split in list(data.splits):
         is_empty = all(item.is_crowd for item in data.objects(split))
+        if split == 'test' and data.splits[split] and is_empty:
+            images = counted(len(data.splits.pop(split)), 'image')
+            logger.info(f'no object in the {images} of test, which is not used: nothing to measure')
         if split == 'train' and is_empty:
             raise UserError(
                 f'{data.root}: no object in any training image: there is nothing to train on'

@@ -21,6 +21,7 @@ IMAGE = object()  # 96 x 64 pixels, none like another
 HEIGHT, WIDTH = 64, 96
 Box = Sequence[int]  # left, top, right, bottom
 N = range(3)
+GRAY = (0, 128, 255)
 
 
 def boxes(i: int) -> dict[str, Box]:
@@ -452,6 +453,39 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
          'obj.names': 'bolt\nnut\n', 'train.txt': lines('data/obj_train_data/{}.jpg'),
          **each('obj_train_data/{}.jpg'), **each('obj_train_data/{}.txt', yolo)},
         'darknet', dict(train=3), 6),
+    'darknet, subsets': (
+        {'obj.data': 'classes = 2\nTrain = data/Train.txt\nval = data/val.txt\nnames = x/obj.names',
+         'obj.names': 'bolt\nnut\n', 'Train.txt': '0.jpg\n1.jpg\n', 'val.txt': '2.jpg\n',
+         **each('{}.jpg'), **each('{}.txt', yolo)}, 'darknet', dict(train=2, val=1), 6),
+    'labels beside images in a folder called images': (
+        {'classes.txt': 'bolt\nnut', **each('images/{}.jpg'), **each('images/{}.txt', yolo)},
+        'darknet', dict(train=3), 6),
+    'COCO 2017 of Ultralytics': (
+        {'coco.yaml': 'train: images/train\nval: images/val\nnames: [bolt, nut]',
+         'annotations/instances_val2017.json': coco(['0.jpg']), **each('images/train/{}.jpg'),
+         **each('labels/train/{}.txt', yolo), **each('images/val/v{}.jpg'),
+         **each('labels/val/v{}.txt', yolo)}, 'yolo', dict(train=3, val=3), 12),
+    'COCO, all images in train': (
+        {'train.json': coco(['0.jpg']), 'val.json': coco(['v0.jpg']), 'train/0.jpg': IMAGE,
+         'train/v0.jpg': IMAGE}, 'coco', dict(train=1, val=1), 4),
+    'VOC, names with spaces in lists beside Main': (
+        {**each('JPEGImages/a b {}.jpg'), 'ImageSets/val.txt': '"a b 1"\n',
+         **each('Annotations/a b {}.xml', lambda i: voc(f'a b {i}.jpg', boxes(i))),
+         'ImageSets/train.txt': 'a b 0\nJPEGImages/a b 2.jpg\n'},
+        'voc', dict(train=2, val=1), 6),
+    'VOC, equal names in years and in lists': (
+        {f'{year}/{path}': content for year, order in (('a', [0, 1, 2]), ('b', [2, 1, 0]))
+         for path, content in {
+             **each('JPEGImages/{}.jpg'),
+             **each('Annotations/{}.xml', lambda i: voc(f'{i}.jpg', boxes(i))),
+             'ImageSets/Main/train.txt': lines('{}', order[:2]),
+             'ImageSets/Main/val.txt': lines('{}', order[2:])}.items()},
+        'voc', dict(train=4, val=2), 12),
+    'VOC, equal names in splits': (
+        {f'{kind}/{split}/{i}.{suffix}': IMAGE if kind == 'images' else voc(f'{i}.jpg', boxes(i))
+         for split in ('train', 'val') for i in N
+         for kind, suffix in (('images', 'jpg'), ('annotations', 'xml'))},
+        'voc', dict(train=3, val=3), 12),
     'labelme': (labelme(), 'labelme', dict(train=3), 6),
     'CVAT': (cvat(), 'cvat', dict(train=3), 6),
     'CVAT, tracks': (cvat_tracks(), 'cvat', dict(train=3), 6),
@@ -547,6 +581,21 @@ REFUSED: dict[str, tuple[Layout, str]] = {
                             r'\.txt of 6 words a line'),
     'a class called train without a split': (
         each('train/{}.png') | each('dog/{}.png'), 'in no known format: it has 6 images'),
+    'the maps of each class in a folder': (
+        {**each('images/{}.jpg'), **each('masks/car/{}.png', disks),
+         **each('masks/road/{}.png', disks)},
+        r'label maps in \S*masks/car, \S*masks/road: give the folder'),
+    'gray levels': ({**each('images/{}.jpg'), **each('masks/{}.png', lambda i: labels(i, GRAY))},
+                    r'gray levels 0, 128, 255(.|\n)*128,128,128    3\d'),
+    'few colors, with the names of folders': (
+        each('img/{}.png', labels) | each('gt/{}.png', labels), '--images DIR --masks DIR'),
+    'classes in another order': (
+        {**each('train/{}.jpg'), **each('train/{}.txt', yolo), 'train/classes.txt': 'bolt\nnut',
+         **each('val/v{}.jpg'), **each('val/v{}.txt', yolo), 'val/classes.txt': 'nut\nbolt'},
+        r'train/classes\.txt and \S*val/classes\.txt number the classes differently'),
+    'label maps and labels without names': (
+        {**both('images/{}', 'masks/{}', labels), **each('images/{}.txt', yolo)},
+        r'but no names(.|\n)*or give --format masks'),
     'images like masks': (
         each('images/{}.png', labels) | each('masks/{}.png', labels), '--images DIR --masks DIR'),
     'a text beside a photograph': (

@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
+from PIL import Image
 
 from mmeffvit.data import faults
+from mmeffvit.data.detect import detect
 from mmeffvit.data.faults import Fault, Findings, Grade
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.errors import UserError
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.train.folder.write_config import raised
 from mmeffvit.utils.images import read_labels
+from tests.data import layouts
+from tests.data.layouts import boxes, disks, each, labels, voc
 from tests.data.sets import edit_json, polygon_line, write_roboflow, write_voc, write_yolo
 
 
@@ -148,3 +152,93 @@ def test_spellings_and_missing_values_are_completed_and_noted(tmp_path, capsys):
     sound, _ = prepare(true, tmp_path / 'other', PrepareOptions())
     boxes = [sorted(i.box for i in each.objects('train')) for each in (data, sound)]
     assert np.allclose(*boxes)
+
+
+def test_a_test_split_without_objects_measures_nothing_and_is_not_used(tmp_path, capsys):
+    root = write_yolo(tmp_path / 'data', val=0)
+    layouts.write(root, each('images/test/t{}.png'))
+    path = root / 'data.yaml'
+    path.write_text(f'test: images/test\n{path.read_text()}')
+    data, written = prepare(root, tmp_path / 'index', PrepareOptions())
+    assert {split: len(part) for split, part in data.splits.items()} == dict(train=5, val=1)
+    assert 'test' not in written
+    assert 'no object in the 3 images of test, which is not used' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('suffix', ['xml', 'json'])
+def test_an_old_name_in_a_file_does_not_move_its_objects_to_another_image(suffix, tmp_path):
+    """Files that were renamed with their images, as by filling a gap."""
+    layout = each('{}.jpg') | each('{}.xml', lambda i: voc(f'{i + 1}.jpg', boxes(i)))
+    if suffix == 'json':
+        layout = {
+            name: dict(content, imagePath=f'{int(name[0]) + 1}.jpg') if '.json' in name else content
+            for name, content in layouts.labelme().items()
+        }
+    data = detect(layouts.write(tmp_path, layout)).read()
+    found = {p.path.stem: p.objects[0].box[0] for p in data.splits['train']}
+    assert found == {str(i): boxes(i)['bolt'][0] for i in range(3)}
+    assert data.findings.counts == {faults.NAME_OLD: 2}
+
+
+def test_two_files_for_one_image_are_a_fault_of_labelme(tmp_path):
+    layout = layouts.labelme()
+    layout = {**layout, 'copy of 0.json': layout['0.json']}
+    data = detect(layouts.write(tmp_path, layout)).read()
+    assert data.findings.counts[faults.IMAGE_LISTED_TWICE] == 1
+    assert sum(len(p.objects) for p in data.splits['train']) == 6
+
+
+def test_a_class_of_two_words_keeps_the_columns_of_kitti(tmp_path):
+    layout = layouts.READ['KITTI'][0]
+    layout = {
+        name: content.replace('bolt', 'traffic light') if isinstance(content, str) else content
+        for name, content in layout.items()
+    }
+    data = detect(layouts.write(tmp_path, layout)).read()
+    assert data.classes == ['nut', 'traffic light']
+    first = next(p for p in data.splits['train'] if p.path.stem == '0')
+    assert first.objects[0].box == layouts.sides(boxes(0)['bolt'])
+
+
+def test_images_of_another_export_around_it_are_not_read(tmp_path):
+    layout = layouts.READ['Roboflow without a test split'][0]
+    layouts.write(tmp_path, {f'inner/{name}': content for name, content in layout.items()})
+    layouts.write(tmp_path, each('train/images/other{}.jpg'))
+    data = detect(tmp_path / 'inner').read()
+    assert {p.path.parent for p in data.splits['train']} == {tmp_path / 'inner/train/images'}
+
+
+@pytest.mark.parametrize(
+    ('names', 'classes'),
+    [('road', ['background', 'road']), ('ground\nroad', ['ground', 'road'])],
+)
+def test_maps_of_0_and_255_are_background_and_foreground_with_names_as_well(
+    names, classes, tmp_path
+):
+    layout = each('images/{}.jpg') | each('masks/{}.png', disks) | {'classes.txt': names}
+    data, _ = prepare(
+        layouts.write(tmp_path / 'data', layout),
+        tmp_path / 'out',
+        PrepareOptions(for_segmentor=True),
+    )
+    assert data.classes == classes
+    assert 0 < data.pixels[1] < data.pixels[0]
+    assert 255 not in data.pixels
+
+
+@pytest.mark.parametrize('channels', ['LA', 'RGBA'])
+def test_an_alpha_channel_of_label_maps_is_not_read(channels, tmp_path):
+    layouts.write(tmp_path, each('images/{}.jpg'))
+    (tmp_path / 'masks').mkdir()
+    for i in range(3):
+        Image.fromarray(labels(i)).convert(channels).save(tmp_path / 'masks' / f'{i}.png')
+    options = PrepareOptions(for_segmentor=True)
+    data, _ = prepare(tmp_path, tmp_path / 'out', options)
+    assert sorted(data.pixels) == [0, 1, 2]
+
+
+@pytest.mark.parametrize('other', ['annotations/overlays', 'blend', 'depth'])
+def test_pictures_of_annotations_are_no_images_to_train_on(other, tmp_path):
+    layout = each('images/{}.jpg') | each('annotations/masks/{}.png', labels)
+    data = detect(layouts.write(tmp_path, layout | each(f'{other}/{{}}.jpg'))).read()
+    assert {p.path.parent.name for p in data.splits['train']} == {'images'}

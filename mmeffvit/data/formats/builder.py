@@ -18,6 +18,12 @@ from .shapes import Points, box_of, flat
 IMAGE_FOLDERS = ('images', 'JPEGImages', 'img', 'data')
 
 
+def folders_near(source: Path) -> list[Path]:
+    """Where the images of a file of annotations are looked for first."""
+    parents = (source.parent, source.parent.parent)
+    return [*parents, *(parent / inner for parent in parents for inner in IMAGE_FOLDERS)]
+
+
 class Builder:
     """Collects a dataset; images are found by name, classes are numbered as they appear.
 
@@ -60,10 +66,8 @@ class Builder:
             size: Height and width in it, if known.
             split: Its split; by default the one that the folders are named after.
         """
-        parents = (source.parent, source.parent.parent)
-        folders = [*parents, *(p / inner for p in parents for inner in IMAGE_FOLDERS)]
         own = split or named_split(source.parent, self.root)
-        found = self.finder.find(name, folders, own)
+        found = self.finder.find(name, folders_near(source), own)
         if len(found) != 1:
             several = f' is one of {listed(found)}' if found else ''
             place = where or str(source)
@@ -74,6 +78,27 @@ class Builder:
         if found[0] not in pictures:
             pictures[found[0]] = Picture(found[0], recorded=size)
         return pictures[found[0]]
+
+    def own_image(self, path: Path, name: str) -> tuple[str, list[Path]]:
+        """The image of a file that annotates one image, and the name that it was found by.
+
+        The image that is named as the file counts, also where an older name is in the file, as
+        after renaming both.
+
+        Args:
+            path: The file.
+            name: The name in it; empty without.
+        """
+        split, folders = named_split(path.parent, self.root), folders_near(path)
+        own = self.finder.find(path.stem, folders, split)
+        if len(own) == 1 and own[0].name == name.rpartition('/')[2]:
+            return path.stem, own
+        named = self.finder.find(name, folders, split) if name else []
+        if len(own) != 1:
+            return name or path.stem, named or own
+        if named and named != own:
+            self.findings.add(faults.NAME_OLD, f'{path}: {name}')
+        return path.stem, own
 
     def add(
         self,

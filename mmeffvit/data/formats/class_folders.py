@@ -14,7 +14,10 @@ from mmeffvit.utils.text import counted, listed
 from .label_maps import LOSSLESS
 
 NAME = 'a folder per class'
-OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
+# of other formats: no names of classes
+OTHERS = (
+    'images', 'labels', 'masks', 'annotations', 'image', 'img', 'imgs', 'label', 'mask', 'gt',
+)  # fmt: skip
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 

@@ -15,6 +15,7 @@ from mmeffvit.utils.images import header_size
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import counted, listed
 
+from . import yolo
 from .coco_file import (
     LISTS,
     CocoFile,
@@ -49,6 +50,8 @@ def find(tree: Tree) -> Match | None:
     if splits and tree.given is not None:
         splits = {'train': tree.given}
     if splits and 'train' not in splits:
+        if yolo.find(tree) is not None:  # Ultralytics brings COCO's file for validation
+            return None
         raise UserError(f'{tree.root} has {listed(splits.values())}, but no file to train on')
     why = f'{counted(len(splits), "JSON file")} with images, annotations and categories'
     return Match((tree, splits), why) if splits else None
@@ -145,7 +148,7 @@ def fill_annotations(content: dict[str, list]) -> Iterator[str]:
     rows = [row for row in content['annotations'] if isinstance(row, dict)]
     unused = max((row['id'] for row in rows if is_number_id(row.get('id'))), default=0)
     for row in rows:
-        if row.get('id') is None:
+        if row.get('id') is None or isinstance(row['id'], str):
             row['id'] = unused = unused + 1
             yield 'id'
         if row.get('bbox') in (None, []):
@@ -190,8 +193,11 @@ def names_in(file: CocoFile, counts: Mapping[str, int]) -> list[str]:
     objects; it is ignored.
     """
     above = {c.get('supercategory') for c in file.categories.values()}
-    names = [c['name'] for c in file.categories.values()]
-    return [name for name in names if counts[name] or name not in above]
+    kept = {key: name for key, c in file.categories.items()
+            if counts[name := c['name']] or name not in above}  # fmt: skip
+    used = {annotation['category_id'] for annotation in file.annotations}
+    twice = {name for name, count in Counter(kept.values()).items() if count > 1}
+    return [name for key, name in kept.items() if key in used or name not in twice & above]
 
 
 def pictures_of(

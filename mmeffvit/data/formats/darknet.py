@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmeffvit.data import faults
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import read_list, read_text
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
 from mmeffvit.data.tree import Match, Tree
@@ -33,8 +34,8 @@ def find(tree: Tree) -> Match | None:
             if names is None or train is None:
                 absent = settings['train' if names else 'names']
                 raise UserError(f'{path}: {absent!r:.200} does not exist below {tree.root}')
-            valid = resolve(settings.get('valid', ''), tree.root)
-            lists = {'train': train, **({'val': valid} if valid else {})}
+            lists = {SPLIT_NAMES[key]: found for key, place in settings.items()
+                     if key in SPLIT_NAMES and (found := resolve(place, tree.root))}  # fmt: skip
             return Match((tree, names, lists), f"{path.name}, darknet's, names {names.name}")
     if tree.given is not None:
         return None
@@ -47,7 +48,14 @@ def find(tree: Tree) -> Match | None:
             f'{tree.root} has labels as YOLO has them, but no names: write data.yaml with',
             *suggested(tree, labels),
         )
-    lists = {SPLIT_NAMES[p.stem]: p for p in tree.named(*(f'{s}.txt' for s in SPLIT_NAMES))
+    folders = {path.parent for path in labels}
+    for path in (p for p in named if p.name == named[0].name and p.parent in folders):
+        if read_names(path, Findings()) != read_names(named[0], Findings()):
+            raise UserError(
+                f'{named[0]} and {path} number the classes differently: number them alike in all '
+                'labels, and give both the same lines'
+            )
+    lists = {SPLIT_NAMES[p.stem.lower()]: p for p in tree.named(*(f'{s}.txt' for s in SPLIT_NAMES))
              if p.parent == tree.root}  # fmt: skip
     why = f'{counted(len(labels), "text file")} of a class and a box a line, names in '
     return Match((tree, named[0], lists), why + named[0].name)
@@ -72,9 +80,9 @@ def is_label(content: bytes) -> bool:
 
 def read_settings(path: Path) -> dict[str, str]:
     """The lines of ``key = value``."""
-    lines = (read_text(path, faults.Findings()) or '').splitlines()
+    lines = (read_text(path, Findings()) or '').splitlines()
     pairs = (line.partition('=') for line in lines if '=' in line and line.strip()[0] != '#')
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
 
 def suggested(tree: Tree, labels: Sequence[Path]) -> list[str]:
@@ -95,7 +103,7 @@ def suggested(tree: Tree, labels: Sequence[Path]) -> list[str]:
     return [*lines, f'  names: [{names}]']
 
 
-def read(tree: Tree, names: Path, lists: dict[str, Path], findings: faults.Findings) -> DataSet:
+def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`: the names of the classes, and the lists of the splits."""
     classes = read_names(names, findings)
     images: dict[str, list[Path]] = {}
@@ -112,7 +120,8 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: faults.Findi
             if path.parent in labeled:
                 images.setdefault(split_of(path.parent, tree.root), []).append(path)
     if not images.get('train'):
-        raise UserError(f'{tree.root}: no image in {listed(lists.values())} to train on')
+        where = f'in {listed(lists.values())}' if lists else 'with labels beside it or in labels/'
+        raise UserError(f'{tree.root}: no image {where} to train on')
     splits = {
         split: read_pictures(found, len(classes), findings) for split, found in images.items()
     }
@@ -123,7 +132,7 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: faults.Findi
     return DataSet(NAME, tree.root, classes, splits, findings)
 
 
-def read_names(path: Path, findings: faults.Findings) -> list[str]:
+def read_names(path: Path, findings: Findings) -> list[str]:
     """The names in lines, or in Label Studio's JSON."""
     if path.suffix != '.json':
         return list(read_list(path, findings))

@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from mmeffvit.data import faults
@@ -13,7 +14,8 @@ from .builder import Builder
 from .shapes import number
 
 NAME = 'KITTI'
-LINE = re.compile(rb'[^\W\d]\S{0,99}( -?\d[\d.e+-]{0,30}){14,15}\s*$')
+LINE = re.compile(rb'[^\W\d][^\n]{0,99}?( -?\d[\d.e+-]{0,30}){14,15}\s*$')
+NUMBER = re.compile(r'-?\d[\d.e+-]*')
 IGNORED = 'DontCare'
 BOX = slice(3, 7)  # left, top, right and bottom, after the class
 IMAGES, LABELS = 'image_', 'label_'
@@ -42,11 +44,17 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
 
 def read_line(line: str, where: str, picture: Picture, builder: Builder) -> None:
     """Add the object of a line, unless it is empty."""
-    name, *values = line.split() or ['']
+    words = line.split()
+    name = ' '.join(takewhile(lambda word: not is_number(word), words))  # `traffic light`
     if name == IGNORED:
         builder.unread(where, IGNORED)
-    elif name:
-        if len(values) not in (14, 15):
+    elif words:
+        values = [number(word) for word in words[len(name.split()) :]]
+        if not name or len(values) not in (14, 15):
             raise ValueError(f'{len(values) + 1} columns, not 15')
-        left, top, right, bottom = map(number, values[BOX])
+        left, top, right, bottom = values[BOX]
         builder.add(picture, name, where, box=(left, top, right - left, bottom - top))
+
+
+def is_number(word: str) -> bool:
+    return bool(NUMBER.fullmatch(word))

@@ -147,6 +147,13 @@ def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
     numbers = {int(value) for value in values}
     if numbers == {0, IGNORED}:
         return list(BINARY), {0: 0, IGNORED: 1}
+    if are_gray_levels(sorted(numbers)):
+        levels = Counter({(v, v, v): count for v, count in values.items()})
+        raise UserError(
+            f'label maps have the gray levels {listed(sorted(numbers))}, and their classes are not '
+            f'known: write a table, classes.csv, beside the folders and name them:\n'
+            f'{table_of(levels)}'
+        )
     numbers.discard(IGNORED)
     if min(numbers, default=-1) < 0:
         raise UserError(
@@ -159,6 +166,23 @@ def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
         )
     names = ['background' if v == 0 else f'class {v}' for v in range(max(numbers) + 1)]
     return names, {v: v for v in range(len(names))}
+
+
+def are_gray_levels(values: list[int]) -> bool:
+    """Whether values are some of 0 to 255 at equal distances, such as 0, 128 and 255."""
+    gaps = np.diff(values)
+    is_full = len(values) > 2 and values[0] == 0 and values[-1] == 255
+    return is_full and bool(gaps.min() > 1 and np.ptp(gaps) <= 2)
+
+
+def as_binary(classes: list[str], pictures: list[Picture]) -> tuple[list[str], dict] | None:
+    """The classes of maps that have 0 and 255 only, named by one or two names of a table."""
+    if len(classes) > 2:
+        return None
+    found: set = set().union(*in_threads(values_in, [p.label_map for p in pictures], 'label maps'))
+    if found != {0, IGNORED}:
+        return None
+    return [*BINARY[: 2 - len(classes)], *classes], {0: 0, IGNORED: 1}
 
 
 def table_of(values: Counter) -> str:
@@ -177,7 +201,7 @@ def values_in(path: Path) -> Counter:
     """The pixels of a map by value or by color; none if it cannot be read."""
     try:
         labels = read_values(path)
-        if labels.ndim == 3 and (labels[..., :3] == labels[..., :1]).all():
+        if labels.ndim == 3 and (labels == labels[..., :1]).all():
             labels = labels[..., 0]  # gray, saved with three channels
         by_color = labels.ndim == 3
         found, counts = np.unique(packed_colors(path) if by_color else labels, return_counts=True)
@@ -207,6 +231,10 @@ def read_values(path: Path) -> NDArray:
         Unreadable: If it cannot be decoded, or a JPEG has other values.
     """
     labels = read_labels(path)
+    if labels.ndim == 3 and labels.shape[-1] in (2, 4):
+        labels = labels[..., : labels.shape[-1] - 1]  # without alpha
+    if labels.ndim == 3 and labels.shape[-1] == 1:
+        labels = labels[..., 0]
     if path.suffix.lower() in LOSSLESS:
         return labels
     is_white = labels > 127

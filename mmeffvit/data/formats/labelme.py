@@ -27,16 +27,21 @@ def is_labelme(content: bytes) -> bool:
 def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
+    used: set[Path] = set()
     for path, content in builder.json_files(paths, 'shapes'):
-        read_file(path, content, builder)
+        read_file(path, content, builder, used)
     return builder.build(NAME, paths)
 
 
-def read_file(path: Path, content: dict, builder: Builder) -> None:
+def read_file(path: Path, content: dict, builder: Builder, used: set[Path]) -> None:
     """Add an image with its shapes; its name may have the path of a folder on another machine."""
     size = size_of(content.get('imageHeight'), content.get('imageWidth'))
-    name = str(content.get('imagePath') or path.stem).replace('\\', '/')
+    name, _ = builder.own_image(path, str(content.get('imagePath') or '').replace('\\', '/'))
     picture = builder.picture(name, path, str(path), size)
+    if picture is not None and picture.path in used:
+        builder.findings.add(faults.IMAGE_LISTED_TWICE, f'{picture.path}, again in {path}')
+        return
+    used |= {picture.path} if picture else set()
     groups: dict[Any, Object] = {}
 
     def read_grouped(shape: Any, where: str) -> None:

@@ -25,10 +25,12 @@ from mmeffvit.data.records import (
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable
-from mmeffvit.utils.text import counted
+from mmeffvit.utils.text import counted, listed
 
 from .label_maps import (
+    IGNORED,
     LOSSLESS,
+    as_binary,
     guess_classes,
     packed_colors,
     read_label_map,
@@ -39,9 +41,10 @@ from .voc import LISTS, read_splits
 
 NAME = 'images and label maps'
 # words of the names of folders and files, where what the files are does not tell
-MAPS = ('mask', 'label', 'annot', 'gt', 'ground', 'truth', 'seg', 'ann')
+MAPS = ('mask', 'label', 'annot', 'gt', 'ground', 'truth', 'seg', 'ann', 'manual')
 IMAGES = ('image', 'img', 'jpeg', 'photo', 'picture', 'rgb', 'leftimg')
 OTHER_MAPS = ('instance', 'object', 'visual', 'viz', 'overlay', 'edge', 'color', 'panoptic')
+NO_IMAGES = ('overlay', 'blend', 'visual', 'viz', 'preview', 'depth', 'nir', 'thermal')
 BEST = 'labeltrainids'  # of Cityscapes, whose other maps have classes that are not trained
 AFFIX = re.compile(r'[_. -][A-Za-z][A-Za-z0-9]*$|(?<=\d)[A-Za-z]+$')
 PREFIX = re.compile(r'^[A-Za-z]+[_. -]?(?=\d)|^[A-Za-z]+[_. -]')
@@ -103,6 +106,15 @@ class Group:
         is_other, is_map = (any(w in name for w in words) for words in (OTHER_MAPS, MAPS))
         return BEST not in name, is_other, not is_map
 
+    @property
+    def image_rank(self) -> tuple[bool, bool]:
+        """Which of several images of one map is meant, the best first."""
+        return self.is_named(NO_IMAGES), not self.is_named(IMAGES)
+
+    @property
+    def shown(self) -> str:
+        return f'{self.folder}{self.ending and "/*" + self.ending}'
+
 
 def without_common(names: dict[str, Path], pattern: re.Pattern) -> dict[str, Path]:
     """Names without the affix that all of them have."""
@@ -150,10 +162,7 @@ def find(tree: Tree) -> Match | None:
     if not pairs:
         return None
     first = pairs[0]
-    shown = [
-        each.folder.relative_to(tree.root).as_posix() + (each.ending and f'/*{each.ending}')
-        for each in (first.images, first.maps)
-    ]
+    shown = [str(Path(each.shown).relative_to(tree.root)) for each in (first.images, first.maps)]
     more = f', and {counted(len(pairs) - 1, "other pair")}' if len(pairs) > 1 else ''
     return Match((tree, pairs), f'the files of {shown[0]} and {shown[1]} have the same names{more}')
 
@@ -166,6 +175,7 @@ def pairs_in(tree: Tree, colors: dict) -> Iterator[Pair]:
         for key in {key for keys in group.keys for key in keys}:
             by_key[key].append(group)
     of_maps: dict[int, list[Pair]] = defaultdict(list)
+    rivals: dict[int, list[Pair]] = {}  # pairs of the same rank as the best of some images
     for group in groups:
         near = {id(g): g for keys in group.keys for key in keys for g in by_key[key]}
         others = [g for g in near.values() if g is not group and g.is_map]
@@ -173,13 +183,20 @@ def pairs_in(tree: Tree, colors: dict) -> Iterator[Pair]:
             continue
         pairs = [pair for other in others if (pair := pair_of(group, other, tree.root))]
         if pairs:
-            best = min(
-                pairs, key=lambda p: (misfit(p.maps, colors), distance(p, tree.root), p.maps.rank)
-            )
+            ranks = [(misfit(p.maps, colors), distance(p, tree.root), p.maps.rank) for p in pairs]
+            best = pairs[ranks.index(min(ranks))]
+            rivals[id(best)] = [p for p, r in zip(pairs, ranks, strict=True) if r == min(ranks)]
             of_maps[id(best.maps)].append(best)
     for pairs in of_maps.values():
         if len(pairs) == 1 or pairs[0].maps.is_named(MAPS):
-            yield min(pairs, key=lambda pair: distance(pair, tree.root))
+            best = min(pairs, key=lambda p: (p.images.image_rank, distance(p, tree.root)))
+            if len(rivals[id(best)]) > 1:
+                raise UserError(
+                    f'{best.images.folder} has label maps in '
+                    f'{listed(p.maps.shown for p in rivals[id(best)])}: give the folder to use, '
+                    '--images DIR --masks DIR'
+                )
+            yield best
 
 
 def misfit(maps: Group, colors: dict) -> float:
@@ -254,14 +271,14 @@ def read(tree: Tree, pairs: list[Pair], findings: Findings) -> DataSet:
     for pair in pairs:
         for picture in pictures_in(pair, lists, findings):
             default = split_of(picture.path.parent, tree.root)
-            splits[lists.get(picture.path.stem, default)].append(picture)
+            splits[lists.get(picture.path, default)].append(picture)
     if not splits.get('train'):
         raise UserError(f'{tree.root}: no image to train on has a label map')
     return dataset_of(tree.root, dict(splits), findings)
 
 
-def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[str, str]:
-    """The split of every name that ``SPLIT.txt`` lists, unless folders are named after splits."""
+def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[Path, str]:
+    """The split of every image that ``SPLIT.txt`` lists, unless folders are named after splits."""
     if any(named_split(pair.images.folder, tree.root) for pair in pairs):
         return {}
     paths = tree.named(*LISTS)
@@ -269,29 +286,23 @@ def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[str,
     kinds = {pair.maps.folder.name.replace('Class', '') for pair in pairs} | {'Segmentation'}
     of_voc = [p for p in paths if p.parts[-3] == 'ImageSets' and p.parts[-2] in kinds]
     others = [path for path in paths if path.parent == tree.root or path.parent.name == 'splits']
-    stems = {path.stem for pair in pairs for path in pair.images.paths}
-    found = {}
-    for place, split in read_splits(of_voc or others, findings).items():
-        name = place.replace('\\', '/').rpartition('/')[2]
-        stem = name if name in stems else name.rpartition('.')[0]
-        if stem in stems:
-            found[stem] = split
-    return found
+    images = [path for pair in pairs for path in pair.images.paths]
+    return read_splits(of_voc or others, images, findings)
 
 
-def pictures_in(pair: Pair, lists: dict[str, str], findings: Findings) -> Iterator[Picture]:
+def pictures_in(pair: Pair, lists: dict[Path, str], findings: Findings) -> Iterator[Picture]:
     """Every image with its map; those without, and maps without an image, are findings.
 
     Args:
         pair: The images and the maps.
-        lists: The listed names; if there are any, others are not used.
+        lists: The listed images; if there are any, others are not used.
         findings: Receives faults.
     """
     used: set[Path] = set()
     twins = {path.stem: path for path in pair.matched}
     for path in pair.images.paths:
         label_map, twin = pair.matched.get(path), twins.get(path.stem)
-        if lists and path.stem not in lists:
+        if lists and path not in lists:
             findings.add(faults.IMAGE_UNLISTED, path)
         elif label_map is not None:
             yield Picture(path, label_map=label_map)
@@ -308,8 +319,11 @@ def pictures_in(pair: Pair, lists: dict[str, str], findings: Findings) -> Iterat
 def dataset_of(root: Path, splits: dict[str, list[Picture]], findings: Findings) -> DataSet:
     """The dataset of images with maps, whose classes a table names, or their values number."""
     classes, colors, ignored = read_table(root, findings)
+    pictures = [p for part in splits.values() for p in part]
     if not classes:
-        classes, colors = guess_classes([p for part in splits.values() for p in part])
+        classes, colors = guess_classes(pictures)
+    elif IGNORED not in colors and all(isinstance(value, int) for value in colors):
+        classes, colors = as_binary(classes, pictures) or (classes, colors)
     return DataSet(NAME, root, classes, splits, findings, colors=colors, ignored=ignored)
 
 

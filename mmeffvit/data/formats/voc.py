@@ -1,7 +1,8 @@
 """Pascal VOC's format: an XML file for every image."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element
@@ -33,10 +34,11 @@ def find(tree: Tree) -> Match | None:
 def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
-    paths_of_lists = [p for p in tree.named(*LISTS) if p.parts[-3:-1] == ('ImageSets', 'Main')]
-    lists = read_splits(paths_of_lists, findings)
+    lists = read_splits(lists_in(tree), paths, findings)
     for path in paths:
-        split = lists.get(path.stem) if lists else split_of(path.parent, tree.root)
+        split = lists.get(path) if lists else split_of(path.parent, tree.root)
+        if split is None:
+            findings.add(faults.IMAGE_UNLISTED, f'the image of {path}')
         parsed = parse(path, findings) if split else None
         if parsed is not None and parsed.root.tag == 'annotation':
             image = find_image(parsed, builder)
@@ -46,41 +48,61 @@ def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     return builder.build(NAME, ['any .xml file'])
 
 
-def read_splits(paths: Sequence[Path], findings: Findings) -> dict[str, str]:
-    """The split of every name in some of ``LISTS``.
+def lists_in(tree: Tree) -> list[Path]:
+    """The lists of ``ImageSets/Main``, else of ``ImageSets``, ``splits`` or the root."""
+    paths = tree.named(*LISTS)
+    main = [path for path in paths if path.parts[-3:-1] == ('ImageSets', 'Main')]
+    folders = ('ImageSets', 'splits')
+    return main or [p for p in paths if p.parent == tree.root or p.parent.name in folders]
+
+
+def read_splits(
+    lists: Sequence[Path], paths: Sequence[Path], findings: Findings
+) -> dict[Path, str]:
+    """The split of those of ``paths`` that some of ``LISTS`` name.
 
     ``trainval.txt`` is not used beside a list to train on; else it is one, without the names in
     the others.
     """
-    trained = {p.parent for p in paths if SPLIT_NAMES.get(p.stem.lower()) == 'train'}
-    found: dict[str, str] = {}
+    by_stem: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
-        split = SPLIT_NAMES.get(path.stem.lower())
-        if split or path.parent not in trained:
-            names = (line.split()[0] for line in read_list(path, findings))
-            found.update(dict.fromkeys(names, split or 'train'))
+        by_stem[path.stem].append(path)
+    trained = {p.parent for p in lists if SPLIT_NAMES.get(p.stem.lower()) == 'train'}
+    found: dict[Path, str] = {}
+    for source in lists:
+        split = SPLIT_NAMES.get(source.stem.lower())
+        if split or source.parent not in trained:
+            for line in read_list(source, findings):
+                found.update(dict.fromkeys(named_in(line, source, by_stem), split or 'train'))
     return found
 
 
-def find_image(parsed: 'Parsed', builder: Builder) -> Path | None:
-    """The image that a file names, else of the same name as the file; None, and a finding, if not.
+def named_in(line: str, source: Path, by_stem: Mapping[str, list[Path]]) -> list[Path]:
+    """The files that a line of a list names, as a whole or, before others, in its first word.
 
-    A copied file keeps the old name in it: an image that another file has used does not count.
+    If several have the name, those beside the list, and in the folders that the line names.
     """
-    path, finder = parsed.path, builder.finder
-    name = parsed.root.findtext('filename') or path.stem
-    beside = (path.parent.parent / inner for inner in ('JPEGImages', 'images'))
-    folders = [path.parent, *beside, builder.root]
+    for text in (line, line.split()[0]):
+        place = text.strip('"\'').replace('\\', '/')
+        for name in (place, place.rpartition('.')[0]):
+            found = by_stem.get(name.rpartition('/')[2], [])
+            if len(found) > 1:
+                found = [p for p in found if p.is_relative_to(source.parents[2])] or found
+                ending = f'/{name}'
+                found = [p for p in found if str(p.with_suffix('')).endswith(ending)] or found
+            if found:
+                return found
+    return []
 
-    def is_used(image: Path) -> bool:
-        return any(image in pictures for pictures in builder.splits.values())
 
-    found = finder.find(name, folders)
-    if not found or is_used(found[0]):
-        found = finder.find(path.stem, folders)
-    if len(found) == 1 and not is_used(found[0]):
+def find_image(parsed: 'Parsed', builder: Builder) -> Path | None:
+    """The image of the same name as the file, else the one that it names; None, and a finding."""
+    path, name = parsed.path, (parsed.root.findtext('filename') or '').strip()
+    name, found = builder.own_image(path, name.replace('\\', '/'))
+    is_used = any(image in pictures for image in found for pictures in builder.splits.values())
+    if len(found) == 1 and not is_used:
         return found[0]
-    fault = faults.IMAGE_LISTED_TWICE if len(found) == 1 else finder.fault(name, found)
+    fault = faults.IMAGE_LISTED_TWICE if len(found) == 1 else builder.finder.fault(name, found)
     several = f': {listed(found)}' if len(found) > 1 else ''
     builder.findings.add(fault, f'{name} of {path}{several}')
     return None

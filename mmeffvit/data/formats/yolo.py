@@ -22,6 +22,7 @@ MAX_DEPTH = 20  # of lists in lists
 NAME = 'YOLO'
 SUFFIXES = ('.yaml', '.yml')
 KEYS = dict(train='train', val='val', valid='val', test='test')
+LABELS = {'images': 'labels', 'Images': 'Labels'}  # folders of the labels of images
 # text files beside labels
 NOT_LABELS = ('classes', 'labels', 'names', 'train', 'val', 'valid', 'test', 'README')
 PIXELS = 2.0  # larger numbers are not rounded fractions
@@ -157,7 +158,8 @@ def images_of(value: Any, base: Any, path: Path, findings: Findings) -> list[Pat
 def locate(place: str, roots: list[Path], path: Path) -> Path:
     """Resolve a path in a YAML file; exporters often write paths that are off by one folder."""
     tried = [root / place for root in reversed(roots)]
-    tried += [path.parent / place.lstrip('./')]  # Roboflow's `../train/images` is beside the file
+    # Roboflow's `../train/images` is beside the file, whatever is in the folder above
+    tried.insert(0 if place.startswith('../') else len(tried), path.parent / place.lstrip('./'))
     parts = Path(place).parts  # of another machine, to two folders or more
     tried += [path.parent.joinpath(*parts[i:]) for i in range(1, len(parts) - 1)]
     for candidate in tried:
@@ -232,11 +234,14 @@ def dangling(path: Path) -> Path | None:
 
 
 def labels_of(path: Path) -> Path:
-    """The text file of an image: in ``labels`` where the image is in ``images``, else beside it."""
-    parts = list(path.parts)
-    if 'images' in parts[:-1]:
-        parts[len(parts) - 1 - parts[::-1].index('images')] = 'labels'
-    return Path(*parts).with_suffix('.txt')
+    """The text file of an image: in ``labels`` where the image is in ``images``, or beside it."""
+    beside, parts = path.with_suffix('.txt'), list(path.parts)
+    places = [i for i, part in enumerate(parts[:-1]) if part in LABELS]
+    if not places:
+        return beside
+    parts[places[-1]] = LABELS[parts[places[-1]]]
+    labels = Path(*parts).with_suffix('.txt')
+    return beside if not os.path.lexists(labels) and beside.is_file() else labels
 
 
 def read_objects(
