@@ -144,6 +144,8 @@ def analyze_errors(
         raise UserError(
             f'--areas is {areas}; give the areas of medium and large objects in ascending order'
         )
+    if not 0 <= score_thr <= 1:
+        raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
     chosen = select(found, iou_type, score_thr)
     if iou_type == 'segm':
         encode_masks(truth, [*truth.anns.values(), *chosen])

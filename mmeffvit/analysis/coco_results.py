@@ -73,6 +73,7 @@ def read_detections(
     if Path(path).suffix in ('.pkl', '.pickle'):
         samples, labels = read_samples(path, 'pred_instances'), category_ids(truth, classes)
         with well_formed(path):
+            check_images(samples, truth.imgs, path)
             found = list(detections_in(samples, labels, path))
     else:
         found = read_json(path)
@@ -83,6 +84,18 @@ def read_detections(
     with well_formed(path):
         check_detections(found, truth.imgs, truth.cats, path)
     return found
+
+
+def check_images(samples: Sequence[dict], images: Mapping[int, Mapping], path: str | Path) -> None:
+    """Check that ids are of the same images: in the index of a run they count from 1."""
+    for sample in samples:
+        name, image = sample.get('img_path'), images.get(sample['img_id'])
+        if name and image and Path(name).name != Path(image['file_name']).name:
+            raise UserError(
+                f'{path} has {Path(name).name} as image {sample["img_id"]}, which is '
+                f'{image["file_name"]} in the annotation file: give the one of these results, such '
+                'as index/val.json of a run'
+            )
 
 
 def check_detections(
@@ -107,9 +120,10 @@ def check_detections(
         unknown = {detection[key] for detection in found} - set(known)
         if unknown:
             first = min(map(str, unknown))
+            hint = ', such as index/val.json of a run' if key == 'image_id' else ''
             raise UserError(
                 f'{path} has {key} {first:.80}, which is not in the annotation file '
-                f'({len(unknown)} in total): give the annotation file of these results'
+                f'({len(unknown)} in total): give the annotation file of these results{hint}'
             )
     for detection in found:
         mask = detection.get('segmentation')

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import check_output, read_file
+from mmeffvit.zoo.runs import work_dir_in
 
 from .figures import save_figure
 
@@ -56,6 +57,7 @@ def keys_in(rows: list[dict]) -> list[str]:
 
 def read_history(work_dir: Path) -> History:
     """Join the runs of a work dir: a resumed run replaces the steps that it repeats."""
+    work_dir = work_dir_in(work_dir) or work_dir
     configs = sorted(work_dir.glob('*.py'))
     history = History(configs[0].stem if len(configs) == 1 else work_dir.resolve().name)
     paths = sorted(work_dir.glob('*/vis_data/scalars.json'))  # folder names are timestamps

@@ -311,6 +311,9 @@ def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
         sys.stdout.reconfigure(errors='backslashreplace')
     parser = command.make_parser()
     parser.prog = prog
+    for each in argv:
+        if not each or (each.startswith('--') and each.endswith('=')):
+            parser.error(f'{each or "an argument"} is empty, perhaps of a variable that is not set')
     check_spelling(parser, argv)
     values = vars(parser.parse_args(argv))
     avoid_trapping_amx()

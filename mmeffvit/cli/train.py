@@ -4,6 +4,7 @@ For a dataset, in any format of docs/data.md, a config is written to the work di
 It can be edited and trained like any other config.
 """
 
+import math
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Sequence
@@ -42,11 +43,7 @@ from .arguments import (
 )
 from .console import RunConsole, run_console
 
-AS_SETTINGS = {
-    'channels_last': 'channels_last',
-    'lr': 'optim_wrapper.optimizer.lr',
-    'workers': 'train_dataloader.num_workers',
-}
+AS_SETTINGS = {'channels_last': 'channels_last', 'workers': 'train_dataloader.num_workers'}
 
 
 def make_parser() -> ArgumentParser:
@@ -219,6 +216,7 @@ def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -
 def set_steps(values: dict[str, Any]) -> None:
     """Choose the device, and move options that are settings of a config to ``cfg_options``."""
     settings: dict[str, Any] = {}
+    check_numbers(values['lr'], values['workers'], values['seed'])
     if values['device'] is not None:
         use_device(values['device'])
     dtype = values.pop('amp_dtype')
@@ -233,7 +231,18 @@ def set_steps(values: dict[str, Any]) -> None:
     values['cfg_options'] = {**settings, **values['cfg_options']}
 
 
+def check_numbers(lr: float | None, workers: int | None, seed: int | None) -> None:
+    """Reject what mmengine would, before the data is read."""
+    if lr is not None and not 0 < lr < math.inf:
+        raise UserError(f'--lr is {lr}; give a number above 0')
+    for name, value, highest in (('workers', workers, 1000), ('seed', seed, 2**32 - 1)):
+        if value is not None and not 0 <= value <= highest:
+            raise UserError(f'--{name} is {value}; give 0 to {highest:,}')
+
+
 def train_config(config: str, values: dict[str, Any]) -> None:
+    if (lr := values.pop('lr')) is not None:
+        values['cfg_options'] = {'optim_wrapper.optimizer.lr': lr, **values['cfg_options']}
     processes, options = values.pop('processes'), take_run_options(values)
     how = {**values, 'amp': bool(values['amp'])}
     if processes in (None, 1):

@@ -74,6 +74,9 @@ def read_found(path: str | Path) -> Config:
     """
     text = read_file(path).decode(errors='replace')
     values = dumped_values(text)
+    for _, key, settings in keyed_dicts_in(values or {}):
+        if key in UNREGISTERED and str(settings.get('type')).startswith('mmcv.ops.'):
+            settings['type'] = settings['type'].rpartition('.')[2]  # a dump of the new style
     fault = 'it is a program' if values is None else fault_of(values)
     if fault:
         raise UserError(

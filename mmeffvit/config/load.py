@@ -50,6 +50,9 @@ def find_config(target: str | Path) -> Path:
     if str(target) in own:
         return own[str(target)]
     path = Path(target)
+    if path.exists():
+        inner = next(iter(sorted(path.glob('*.py'))), 'a .py file')
+        raise UserError(f'{str(target)!r} is a folder or a device, not a config: give {inner}')
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     near = get_close_matches(str(path), [str(each) for each in beside], 1, 0.8)
     hint = did_you_mean(path.stem, own) or (f'did you mean {near[0]}?' if near else '')

@@ -1,6 +1,5 @@
 """Trained models of mmdet, mmseg and mmpretrain with their test pipelines."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +11,12 @@ from mmengine.registry import TRANSFORMS, DefaultScope
 from mmengine.structures import BaseDataElement
 from torch import nn
 
-from mmeffvit.config.datasets import image_pipeline
+from mmeffvit.config.datasets import image_pipeline, name_of
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.run import open_checked
 from mmeffvit.utils.text import first_line
 from mmeffvit.zoo.models import OpenModel
 from mmeffvit.zoo.source import Source
-
-LOADER = re.compile(r'(^|\.)LoadImageFromFile$')
 
 
 def load_model(source: Source, checkpoint: str | None, device: str = 'auto') -> OpenModel:
@@ -63,7 +60,7 @@ def inference_pipeline(config: Config) -> tuple[Any, Compose]:
         UserError: If the test pipeline does not begin with ``LoadImageFromFile``.
     """
     steps = image_pipeline(config)
-    if steps and LOADER.search(str(steps[0]['type'])):
+    if steps and name_of(steps[0]) == 'LoadImageFromFile':
         with DefaultScope.overwrite_default_scope(config.default_scope):
             loader, *others = map(TRANSFORMS.build, steps)
         return loader, Compose(others)

@@ -58,6 +58,11 @@ class Detections:
             masks=None if self.masks is None else self.masks[kept],
         )
 
+    def within(self, size: tuple[int, int]) -> 'Detections':
+        """Clip boxes, some of which end in padding, to an image of (H, W); without empty ones."""
+        boxes = self.boxes.clip(0, np.array(size[::-1] * 2, np.float32))
+        return replace(self, boxes=boxes).select((boxes[:, 2:] > boxes[:, :2]).all(1))
+
     def to_supervision(self) -> 'Supervised':
         """Convert to ``supervision.Detections``, with the names as ``class_name``.
 
@@ -154,7 +159,7 @@ def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
         return LabelMap(None, None, labels, classes)
     found = sample.pred_instances
     found = found[found.scores.argsort(descending=True, stable=True)]
-    return Detections(
+    detections = Detections(
         path=None,
         frame=None,
         boxes=found.bboxes.numpy().astype(np.float32),
@@ -163,6 +168,7 @@ def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
         classes=classes,
         masks=found.masks.numpy().astype(bool) if 'masks' in found else None,
     )
+    return detections.within(sample.ori_shape[:2])
 
 
 def name_of(label: int, classes: Sequence[str]) -> str:

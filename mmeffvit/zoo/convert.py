@@ -146,7 +146,7 @@ def write(conversion: Conversion, out: Path) -> None:
     if out.exists():
         raise UserError(f'{str(out)!r} exists; remove it or choose another name')
     grids = grids_in(conversion.tensors)
-    tensors = {key: value.contiguous() for key, value in conversion.tensors.items()}
+    tensors = {key: value.contiguous().clone() for key, value in conversion.tensors.items()}
     if out.suffix == '.safetensors':
         from safetensors.torch import save
 

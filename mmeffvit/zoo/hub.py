@@ -61,14 +61,15 @@ def save_pretrained(
     classes = content[KIND].get('classes', ())
     card = model_card(known, classes, metrics or {}, license, picture and picture.name)
     state = model.state_dict()
-    tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+    # cloned: tensors of a file must not share memory, as heads with shared layers do
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
     meta = {'format': 'pt', 'model': known.name, **grid_text(grids_in(state))}
-    folder.mkdir(parents=True, exist_ok=True)
     files = {
         FILE: save(tensors, metadata=meta),
         CONFIG: json.dumps(content, indent=1),
         CARD: card,
     }
+    folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         write_file(folder / name, data)
     if picture is not None and picture.resolve() != (folder / picture.name).resolve():

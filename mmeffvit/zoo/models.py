@@ -166,10 +166,8 @@ def get_trained(name: str) -> nn.Module:
 
 def with_config(opened: OpenModel) -> nn.Module:
     """The model, which carries its config as ``cfg`` and its classes as ``dataset_meta``."""
-    model, dataset = opened.model, opened.dataset
-    model.cfg = opened.config
-    model.dataset_meta = dict(dataset.metainfo) if dataset is not None else {}
-    return model
+    opened.model.cfg, opened.model.dataset_meta = opened.config, opened.dataset_meta
+    return opened.model
 
 
 # kinds with weights and settings of their own; a folder of neither is rejected

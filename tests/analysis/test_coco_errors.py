@@ -219,10 +219,10 @@ def test_a_pickle_of_mmdet_has_the_same_detections(tmp_path):
         read_detections(path, truth, classes=('cow',))
 
 
-def sample(**fields: object) -> bytes:
+def sample(img_path: str = '', **fields: object) -> bytes:
     """Predictions of mmdet with one object."""
     found = dict(bboxes=torch.ones(1, 4), scores=torch.ones(1), labels=torch.zeros(1)) | fields
-    return pickle.dumps([dict(img_id=0, pred_instances=found)])
+    return pickle.dumps([dict(img_id=0, img_path=img_path, pred_instances=found)])
 
 
 def masked(segmentation: object) -> bytes:
@@ -239,6 +239,7 @@ def masked(segmentation: object) -> bytes:
         ('numbers.pkl', sample(masks=torch.ones(1, 4, 4)), 'numbers.pkl'),
         ('scores.pkl', sample(scores=[10**400]), 'scores.pkl'),
         ('complex.pkl', sample(scores=torch.ones(1, dtype=torch.complex64)), 'complex.pkl'),
+        ('other.pkl', sample(img_path='val/7.jpg'), '7.jpg as image 0, which is .*index/val'),
         ('labels.pkl', sample(labels=torch.ones(1, 2)), 'labels.pkl'),
         ('none.json', b'[]', 'none.json'),
         ('long.json', json.dumps([thing('a' * 999, LEFT, 0.5)]).encode(), 'category_id a{80},'),

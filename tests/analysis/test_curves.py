@@ -39,6 +39,13 @@ def test_a_resumed_run_replaces_what_was_lost(tmp_path):
     assert history.val_unit == 'epoch'
 
 
+def test_the_folder_of_a_run_on_a_dataset_stands_for_the_run_in_it(tmp_path):
+    write_run(tmp_path / 'run', '20260101_000000', losses(1, 9, 3.0))
+    (tmp_path / 'run' / 'model.py').write_text('model = dict()')
+    (tmp_path / 'run' / 'epoch_1.pth').touch()
+    assert len(read_history(tmp_path).train) == 8
+
+
 def test_validation_of_iteration_based_runs_is_plotted_over_iterations(tmp_path):
     rows = [{k: v for k, v in row.items() if k != 'epoch'} for row in losses(1, 10, 1.0)]
     write_run(tmp_path, '20260101_000000', [*rows, dict(step=9, mIoU=50.0)])

@@ -52,6 +52,23 @@ def test_tta_merges_flipped_masks(trained, shapes, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_test_changes_nothing_of_its_run_and_training_again_overwrites_nothing(
+    trained, shapes, tmp_path
+):
+    before = {path: path.read_bytes() for path in trained.iterdir() if path.is_file()}
+    data = ('--cfg-options', f'data_root={shapes}/')
+    output_of('test', trained, '--tta', '--show-dir', tmp_path / 'drawn', *data)
+    assert len(list((tmp_path / 'drawn').rglob('*.png'))) > 0
+    for target in (trained, SHAPES):
+        message = rejected('train', target, '--work-dir', trained, *data)
+        assert f'{trained} has a run already' in message
+    log = trained / 'console.log'
+    assert {p: p.read_bytes() for p in before if p != log} == {
+        p: content for p, content in before.items() if p != log
+    }
+
+
+@pytest.mark.slow
 def test_a_missing_data_set_is_named_and_debug_shows_the_traceback(tmp_path):
     arguments = (SHAPES, '--work-dir', tmp_path, '--cfg-options', 'data_root=nowhere/')
     path = 'nowhere/annotations/instances_train2017.json'

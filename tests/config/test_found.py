@@ -144,6 +144,19 @@ def test_registered_classes_are_found_by_name_and_by_the_paths_of_the_new_style(
     assert fault_of(dict(default_scope='mmdet', model=dict(type=f'{name}s'))) is not None
 
 
+@pytest.mark.parametrize(
+    ('key', 'path', 'name'),
+    [('nms', 'mmcv.ops.nms', 'nms'), ('roi_layer', 'mmcv.ops.roi_align.RoIAlign', 'RoIAlign')],
+)
+def test_operators_of_mmcv_are_read_by_the_paths_of_the_new_style(key, path, name, tmp_path):
+    text = "default_scope = 'mmdet'\nmodel = dict(type='RetinaNet', x=dict({}=dict(type='{}')))"
+    (tmp_path / 'x.py').write_text(text.format(key, path))
+    assert read_found(tmp_path / 'x.py').model.x[key].type == name
+    (tmp_path / 'x.py').write_text(text.format(key, 'mmcv.ops.system'))
+    with pytest.raises(UserError, match="type is 'system', which is not a registered class"):
+        read_found(tmp_path / 'x.py')
+
+
 PLACES = sorted({place for place, _ in dicts_in(load_config(NAME).to_dict())} - {''})
 
 

@@ -80,6 +80,7 @@ def two_bases(folder: Path) -> None:
 
 BASE = "_base_ = 'detector.py'\n"
 ABSENT = "'x.py' does not exist"
+NO_FILE = "'x.py' is a folder or a device, not a config: give a .py file"
 FILES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     'empty': text('', 'default_scope is None in x.py'),
     'no Python': text('model = dict(', "x.py: '(' was never closed"),
@@ -108,9 +109,9 @@ FILES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     'a value over a dict': text(BASE + "model = 'x'", "model is 'x' in x.py"),
     'a dict over a value': text(BASE + 'data_root = dict(a=1)', "data_root={'a': 1}"),
     'missing': ('x.py', lambda f: None, ABSENT),
-    'folder': ('x.py', lambda f: (f / 'x.py').mkdir(), "'x.py'"),
-    'pipe': ('x.py', lambda f: os.mkfifo(f / 'x.py'), ABSENT),
-    'device': ('x.py', lambda f: (f / 'x.py').symlink_to('/dev/zero'), ABSENT),
+    'folder': ('x.py', lambda f: (f / 'x.py').mkdir(), NO_FILE),
+    'pipe': ('x.py', lambda f: os.mkfifo(f / 'x.py'), NO_FILE),
+    'device': ('x.py', lambda f: (f / 'x.py').symlink_to('/dev/zero'), NO_FILE),
     'loop of links': ('x.py', lambda f: (f / 'x.py').symlink_to('x.py'), ABSENT),
     'closed': ('x.py', closed, "Permission denied: 'x.py'"),
     'long name': ('n' * 300 + '.py', lambda f: None, 'nnn'),

@@ -91,6 +91,8 @@ def argument_cases(ready: Callable[[Path], Any]) -> Iterator[Case]:
                'work', ('nothing is broken',), is_control=True)  # fmt: skip
     yield Case(group, 'train', 'bad', command(*TRAIN, '--x'), ready,
                says=('unrecognized arguments: --x',), is_control=True, by_parser=True)  # fmt: skip
+    yield Case(group, 'train', 'empty', command(*TRAIN, '--work-dir', ''), ready,
+               says=('an argument is empty',), by_parser=True)  # fmt: skip
     for what, (word, *arguments) in ARGUMENTS.items():
         door = arguments[arguments[0] == 'analyze']
         yield Case(group, door, what, command(*arguments), ready, says=(word,))
@@ -108,8 +110,11 @@ PREDICT, EXPORT = ('predict', *BUILT, 'shapes/val2017'), ('export', *BUILT)
 BROWSE = ('browse', 'detector.py', '--out-dir', 'o')
 # words of the refusal, and the call
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    'seed is negative': ('Seed must be between', *TRAIN_SEED, -5),
-    'seed is huge': ('Seed must be between', *TRAIN_SEED, 2**70),
+    'seed is negative': ('--seed is -5', *TRAIN_SEED, -5),
+    'seed is huge': (f'--seed is {2**70}', *TRAIN_SEED, 2**70),
+    'no learning rate': ('--lr is nan', *TRAIN, '--lr', 'nan'),
+    'workers are negative': ('--workers is -1', *TRAIN, '--workers', -1),
+    'a run over another': ('run has a run already', *TRAIN, '--work-dir', 'run'),
     'launcher': ('--launcher pytorch needs', *TRAIN, '--launcher', 'pytorch'),
     'launcher of slurm': ('--launcher slurm needs', *TRAIN, '--launcher', 'slurm'),
     'complexity of no variant': ("arch is 'nothing'", 'complexity', 'SwiftFormer:nothing'),

@@ -131,6 +131,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
         'images/a.jpg',
         'out.onnx',
     ),
+    'no agreement': ('--min-agreement is nan', *QUANTIZE, '--min-agreement', 'nan'),
     'score of 7': ('--score-thr is 7.0', *QUANTIZE, '--score-thr', 7),
     'no model': ("'nothing.onnx' does not exist", 'profile', 'nothing.onnx'),
     'no threads': ('--threads is 0', *PROFILE[:-4], '--threads', 0),

@@ -1,6 +1,7 @@
 """Predictions in Python: inputs, results and drawings."""
 
 import sys
+from copy import deepcopy
 
 import cv2
 import numpy as np
@@ -13,6 +14,7 @@ import mmeffvit
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
+from mmeffvit.inference.model import inference_pipeline
 from mmeffvit.inference.results import Detections, LabelMap
 from tests.inference.untrained import Untrained, save_untrained
 from tests.learning.cases import BY_HEAD
@@ -72,6 +74,12 @@ def test_several_inputs_give_a_list_in_the_same_order(detector, photos):
     assert [found.path.name for found in both] == ['b.png', 'a.png']
     assert [found.path.name for found in detector(photos[0].parent)] == ['a.png', 'b.png']
     assert len(detector([cv2.imread(str(photos[0]))] * 3)) == 3
+
+
+def test_a_pipeline_may_begin_with_the_class_of_a_loader(detector):
+    config = deepcopy(detector.config)
+    config.test_dataloader.dataset.pipeline[0].type = type(detector.loader)
+    assert isinstance(inference_pipeline(config)[0], type(detector.loader))
 
 
 def test_a_segmentor_gives_a_class_for_every_pixel(segmentor, photos):

@@ -59,6 +59,11 @@ def test_a_detector_with_classes_of_its_own_comes_back_bit_for_bit(detector, sav
             assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+def test_a_head_that_shares_layers_between_levels_is_saved(tmp_path):
+    model = mmeffvit.get_model('rtmdet_swiftformer_xs')
+    assert_same(model, mmeffvit.get_model(mmeffvit.save_pretrained(model, tmp_path / 'saved')))
+
+
 def test_the_folder_holds_weights_names_and_numbers_and_a_card(saved):
     names = sorted(path.name for path in saved.iterdir())
     assert names == ['README.md', 'config.json', 'model.safetensors', 'p.png']

@@ -152,6 +152,15 @@ def test_weights_of_a_path_load_and_other_classes_start_fresh(server, log):
     assert model.bbox_head.num_classes == 3
 
 
+def test_the_classes_are_those_of_the_weights(tmp_path):
+    options = {'model.bbox_head.num_classes': 2}
+    model = mmeffvit.get_model(NAME, cfg_options=options)
+    meta = dict(dataset_meta=dict(classes=('bolt', 'nut')))
+    torch.save(dict(state_dict=model.state_dict(), meta=meta), tmp_path / 'bolts.pth')
+    found = mmeffvit.get_model(NAME, tmp_path / 'bolts.pth', cfg_options=options)
+    assert found.dataset_meta['classes'] == ('bolt', 'nut')
+
+
 def test_without_weights_a_model_is_initialized_as_mmdet_does():
     config = Config.fromfile(ROOT / 'configs' / f'{NAME}.py')
     config.model.backbone.init_cfg = None  # its released weights

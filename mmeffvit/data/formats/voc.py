@@ -59,7 +59,7 @@ def lists_in(tree: Tree) -> list[Path]:
 def read_splits(
     lists: Sequence[Path], paths: Sequence[Path], findings: Findings
 ) -> dict[Path, str]:
-    """The split of those of ``paths`` that some of ``LISTS`` name.
+    """The split of each of ``paths`` that is in some of ``LISTS``.
 
     ``trainval.txt`` is not used beside a list to train on; else it is one, without the names in
     the others.

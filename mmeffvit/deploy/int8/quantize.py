@@ -118,9 +118,14 @@ def quantize(
     model = Path(model)
     if not 0 <= score_thr <= 1:
         raise UserError(f'--score-thr is {score_thr}; give a score from 0 to 1')
+    if min_agreement is not None and not 0 <= min_agreement < math.inf:
+        raise UserError(f'--min-agreement is {min_agreement}; give a fraction, or decibels')
     check_size(size, '--shape')
     out, kinds = targets(model, Path(out))
     reference = open_model(model)
+    if isinstance(reference.shape[0], int) and reference.shape[0] != 1:
+        raise UserError(f'{model} takes batches of {reference.shape[0]} images: export it with '
+                        '--batch 1 or without --batch')  # fmt: skip
     paths = find_images(folder) if isinstance(folder, str | os.PathLike) else list(folder)
     calibration, held_out = divide(paths, samples)
     read = reader_of(reference.shape, reference.metadata, size)
@@ -158,10 +163,13 @@ def targets(model: Path, out: Path) -> tuple[Path, list[Format]]:
     Raises:
         UserError: If the model has another suffix, or the output cannot be written.
     """
-    kinds = [kind for kind in BY_SUFFIX.values() if kind.int8_source == model.suffix]
+    can_be = [kind for kind in BY_SUFFIX.values() if kind.int8_source]
+    kinds = [kind for kind in can_be if kind.int8_source == model.suffix]
     if not kinds:
-        sources = dict.fromkeys(kind.int8_source for kind in BY_SUFFIX.values() if kind.int8_source)
-        raise UserError(f'{str(model)!r} must end in {" or ".join(sources)}')
+        sources = dict.fromkeys(kind.int8_source for kind in can_be)
+        raise UserError(
+            f'{str(model)!r} must end in {" or ".join(sources)}: write one with `mmeffvit export`'
+        )
     choices = [kind.suffix for kind in kinds]
     out = check_output(out, *choices, *(('',) if len(choices) > 1 else ()))
     kinds = [kind for kind in kinds if out.suffix in ('', kind.suffix)]

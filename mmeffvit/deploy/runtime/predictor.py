@@ -4,7 +4,6 @@ import os
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -115,9 +114,8 @@ class ExportedPredictor(BasePredictor):
         size = resized.original
         if 'label_map' in outputs:
             height, width = resized.content
-            label_map = self._checked(outputs['label_map'][:height, :width]).astype(np.int32)
-            label_map = cv2.resize(label_map, size[::-1], interpolation=cv2.INTER_NEAREST)
-            return LabelMap(None, None, label_map.astype(np.int64), self.classes)
+            label_map = self._checked(outputs['label_map'][:height, :width])
+            return LabelMap(None, None, resize_nearest(label_map, size), self.classes)
         filled = outputs['scores'] > 0
         boxes = outputs['boxes'][filled] / np.tile(resized.factors, 2).astype(np.float32)
         if not np.isfinite(boxes).all():
@@ -127,9 +125,9 @@ class ExportedPredictor(BasePredictor):
             masks = np.zeros((len(boxes), *size), dtype=bool)
             for i, mask in enumerate(outputs['masks'][filled]):
                 masks[i] = paste_mask(mask, boxes[i], size, self.metadata.mask_threshold)
-        boxes = boxes.clip(0, np.array(size[::-1] * 2, np.float32))  # some end in the padding
         labels = self._checked(outputs['labels'][filled])
-        return Detections(None, None, boxes, outputs['scores'][filled], labels, self.classes, masks)
+        scores = outputs['scores'][filled]
+        return Detections(None, None, boxes, scores, labels, self.classes, masks).within(size)
 
     def _checked(self, labels: NDArray) -> NDArray:
         """Labels as int64.
@@ -152,6 +150,18 @@ def check_scores(scores: NDArray, count: int, num_classes: int) -> None:
         )
     if not np.isfinite(scores).all():
         raise UserError('the file returns scores that are not finite')
+
+
+def resize_nearest(labels: NDArray, size: tuple[int, int]) -> NDArray:
+    """Resize (H, W) to ``size``: each pixel takes the label at its center.
+
+    OpenCV's INTER_NEAREST reads at its corner, which shifts maps by up to half a pixel.
+    """
+    rows, columns = (
+        (2 * np.arange(after) + 1) * before // (2 * after)
+        for before, after in zip(labels.shape, size, strict=True)
+    )
+    return labels[rows[:, None], columns]
 
 
 def paste_mask(

@@ -39,8 +39,8 @@ def check_keys(part: dict) -> None:
     Raises:
         ValueError: If there is no checkpoint or an argument that has no effect.
     """
-    if 'checkpoint' not in part or set(part) - KEYS:
+    if part.get('checkpoint') is None or set(part) - KEYS:
         raise ValueError(
             f"init_cfg is {part}; give dict(type='Pretrained', checkpoint=...), and prefix to load "
-            'keys with a prefix'
+            'keys with a prefix; or init_cfg=None for random weights'
         )

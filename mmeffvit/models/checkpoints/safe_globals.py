@@ -200,7 +200,7 @@ def load_storage(content: bytes) -> Any:
 
 def rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> Tensor:
     """A tensor inside a storage; gradients and hooks are left out."""
-    untyped = storage.untyped()
+    untyped = storage if isinstance(storage, torch.UntypedStorage) else storage._untyped_storage
     count = untyped.nbytes() // storage.dtype.itemsize
     last = offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True))
     if 0 not in size and (min((offset, *size, *stride)) < 0 or last >= count):

@@ -61,10 +61,11 @@ class TransposedFPN(BaseModule):
         )
 
     def init_weights(self) -> None:
-        super().init_weights()
-        for layer in self.upsample:
-            nn.init.kaiming_normal_(layer.weight, mode='fan_out', nonlinearity='relu')
-            nn.init.zeros_(layer.bias)
+        if not self.is_init:
+            for layer in self.upsample:
+                nn.init.kaiming_normal_(layer.weight, mode='fan_out', nonlinearity='relu')
+                nn.init.zeros_(layer.bias)
+        super().init_weights()  # last: it may load weights
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if len(maps) != len(self.lateral):

@@ -28,6 +28,8 @@ class CocoMetric(StockCocoMetric):
     """
 
     def compute_metrics(self, results: list[tuple[dict, dict]]) -> OrderedDict[str, float]:
+        if self._coco_api is not None:
+            self._coco_api.dataset.setdefault('info', {})  # pycocotools copies it
         if not set(self.metrics) <= set(EXACT):
             return super().compute_metrics(results)
         with replaced(coco_metric, 'COCOeval', fast_eval()):

@@ -112,7 +112,7 @@ def open_test(
         dataset['indices'] = max_images
     config.load_from, config.resume = None, False  # the weights are loaded below
     with options.output(config.work_dir):
-        runner = build_runner(config)
+        runner = build_runner(config, to_test=True)
         with building(config):
             dataset = runner.test_loop.dataloader.dataset
         name_unreadable(dataset)

@@ -77,8 +77,19 @@ class WholeCheckpointsRunner(Runner):
             super().save_checkpoint(*arguments, **options)
 
 
-def build_runner(config: Config) -> Runner:
+class TestRunner(WholeCheckpointsRunner):
+    """A runner that leaves the config that a run has saved in its work dir."""
+
+    def dump_config(self) -> None:
+        pass
+
+
+def build_runner(config: Config, *, to_test: bool = False) -> Runner:
     """Build the runner.
+
+    Args:
+        config: The config, which is also written to the work dir.
+        to_test: Do not write it: test-time augmentation and drawings change it.
 
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.
@@ -88,7 +99,8 @@ def build_runner(config: Config) -> Runner:
         for name in (LAST_CHECKPOINT, *([Path(config.filename).name] if config.filename else [])):
             own_file(Path(config.work_dir, name))
     with building(config):
-        build = RUNNERS.build if 'runner_type' in config else WholeCheckpointsRunner.from_cfg
+        own = TestRunner if to_test else WholeCheckpointsRunner
+        build = RUNNERS.build if 'runner_type' in config else own.from_cfg
         runner = build(config)
     if runner.deterministic:
         # torch would write every new tensor twice, to find programs that read before they write

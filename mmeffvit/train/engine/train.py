@@ -85,6 +85,11 @@ def train(
     if auto_scale_lr:
         enable_lr_scaling(config)
     start = find_start(source, resume)
+    if saved_checkpoints(work_dir) and not config.resume:
+        raise UserError(
+            f'{work_dir} has a run already, whose checkpoints would be overwritten: continue it '
+            'with --resume, or choose another --work-dir'
+        )
     if start is not None and (start.release or start is source.own):
         # it replaces all weights but those of a teacher: none is downloaded
         without_weights(config.model, teachers=False)

@@ -29,7 +29,7 @@ from .write_config import write_lines
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
 UNLISTABLE = re.compile('[\n\r\ud800-\udfff]')  # in a list of names, one per line
-USED = ('epochs', 'batch')  # of the overrides
+USED = ('epochs', 'batch', 'lr')  # of the overrides
 STEPS = 600  # minimum, in EPOCHS to MAX_EPOCHS
 EPOCHS, MAX_EPOCHS = 30, 300
 BATCH, ITERATIONS = 32, 4  # maximum batch size, minimum number of iterations per epoch
@@ -58,7 +58,7 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
             f'{path} has a folder of images per class, and {base.name} is no classifier without a '
             f'teacher: choose one such as {CLASSIFIER}'
         )
-    with trained(path, base, options, write_classifier) as config:
+    with trained(path, base, options, write_classifier) as (config, options):
         return evaluate_best(path, base, config, options)
 
 
@@ -139,7 +139,9 @@ def config_lines(
     batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
     iterations = number // batch
     epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
-    rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
+    rate = (
+        overrides.lr or (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
+    )
     warm_up, interval = max(1, round(WARM_UP * epochs)), max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
     loading = dict(batch_size=batch, num_workers=workers)
@@ -183,7 +185,7 @@ def config_lines(
         assign('epochs', epochs),
         f'iterations = {iterations}  # of an epoch',
         assign('train_cfg', dict(max_epochs=Code('epochs'), val_interval=interval)),
-        assign('optim_wrapper', dict(optimizer=dict(lr=float(f'{rate:.2g}')))),
+        assign('optim_wrapper', dict(optimizer=dict(lr=overrides.lr or float(f'{rate:.2g}')))),
         assign('param_scheduler', schedulers),
         assign('custom_hooks', [dict(type='mmeffvit.EMAHook', **average)]),
         assign('default_hooks', dict(checkpoint=dict(interval=interval, **best))),

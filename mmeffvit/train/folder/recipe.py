@@ -18,6 +18,7 @@ from .base import Base
 STRIDE = 32  # pixels: the coarsest usual stride
 DIVISOR = 2 * STRIDE
 MIN_SIZE, MAX_SIZE = 64, 8192
+HIGHEST = 10**6  # of counts
 BATCH = {'cpu': 8, 'accelerator': 16}  # a CPU is no faster with more
 SMALL = 256  # pixels; an accelerator gets half as many larger images
 SEEN = {'cpu': 16_000, 'accelerator': 100_000}  # images seen, from which the epochs follow
@@ -69,6 +70,7 @@ class Overrides:
         accumulate: Steps over which gradients are accumulated.
         freeze: Number of frozen stages of the backbone, after the stem; None trains all.
         balance: Repeat images of rare classes, or weight the classes of a segmentor.
+        lr: Learning rate after the warm-up.
     """
 
     image_size: int | None = None
@@ -80,6 +82,7 @@ class Overrides:
     accumulate: int = 1
     freeze: int | None = None
     balance: bool = False
+    lr: float | None = None
 
     def check(self) -> None:
         """Reject numbers out of range."""
@@ -93,6 +96,8 @@ class Overrides:
             value = getattr(self, name)
             if isinstance(value, int) and value < lowest:
                 raise UserError(f'{spelled(name)} is {value}; give {lowest} or more')
+            if isinstance(value, int) and value > HIGHEST:
+                raise UserError(f'{spelled(name)} is {value}; give {HIGHEST:,} or less')
         if self.freeze is not None and self.freeze < 0:
             raise UserError(f'--freeze is {self.freeze}; give 0 for the stem or a number of stages')
 
@@ -191,7 +196,8 @@ def make_recipe(
         epochs=epochs,
         val_every=val_every,
         patience=math.ceil(patience / val_every),
-        rate=fit_rate(base, batch * overrides.accumulate, from_scratch=from_scratch),
+        rate=overrides.lr
+        or fit_rate(base, batch * overrides.accumulate, from_scratch=from_scratch),
         warm_up=fit_warm_up(total),
         ema_momentum=ema_momentum(total),
         last_epochs=max(1, round(LAST * epochs)),

@@ -21,6 +21,7 @@ from .recipe import Overrides, spelled
 
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
+STEPS = ('amp', 'cfg_options')  # that the config does not have
 
 
 def given(options: FinetuneOptions) -> dict[str, Any]:
@@ -45,6 +46,7 @@ def given(options: FinetuneOptions) -> dict[str, Any]:
 def record(data: Path, config: Path, options: FinetuneOptions) -> None:
     """Write the options of a new run beside its config."""
     content = dict(data=str(data.resolve()), **given(options))
+    content |= {k: value for k in STEPS if (value := getattr(options, k)) not in (None, {})}
     write_file(config.with_name(RECORD), json.dumps(content, indent=1))
 
 
@@ -82,7 +84,13 @@ def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> Finetune
         epochs = -(-options.overrides.steps // config.iterations)
     if epochs not in (None, config.epochs):
         change_epochs(config_path, config, epochs, options.resume)
-    return replace(options, seed=before.get('seed', options.seed or 0))
+    settings = before.get('cfg_options')
+    return replace(
+        options,
+        seed=before.get('seed', options.seed or 0),
+        amp=before.get('amp') if options.amp is None else options.amp,
+        cfg_options={**(settings if isinstance(settings, dict) else {}), **options.cfg_options},
+    )
 
 
 def change_epochs(path: Path, config: Config, epochs: int, resume: str | None) -> None:

@@ -55,7 +55,7 @@ def finetune(path: Path, options: FinetuneOptions, finish: Finish) -> dict[str, 
     """
     options.overrides.check()
     base = Base.of(options.model or default_model(path, options))
-    with trained(path, base, options, write_run) as config:
+    with trained(path, base, options, write_run) as (config, options):
         return finish(config, options, known_weights(base))
 
 
@@ -65,8 +65,12 @@ def trained(
     base: Base,
     options: FinetuneOptions,
     write: Callable[[Path, Base, Path, FinetuneOptions], None],
-) -> Iterator[Path]:
-    """Write a config, unless a run is resumed, and train with it in its locked folder."""
+) -> Iterator[tuple[Path, FinetuneOptions]]:
+    """Write a config, unless a run is resumed, and train with it in its locked folder.
+
+    Yields:
+        The config, and the options, of which a resumed run keeps its own.
+    """
     stem = path.resolve().stem if path.is_file() else path.resolve().name
     folder = check_output(options.work_dir or Path('work_dirs', f'{stem}_{base.name}'), folder=True)
     config = folder / f'{base.name}.py'
@@ -91,7 +95,7 @@ def trained(
             train(str(config), run, **how)
         else:
             train_in_processes(processes, str(config), run, **how)
-        yield config
+        yield config, options
 
 
 def uses_amp(options: FinetuneOptions) -> bool:
@@ -158,13 +162,13 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
     if why := why_one_process(batch, overrides.processes):
         logger.info(why)
     if recipe.from_scratch:
-        logger.info(from_scratch_notice(base, recipe))
+        logger.info(from_scratch_notice(base, recipe, overrides))
 
 
-def from_scratch_notice(base: Base, recipe: Recipe) -> str:
+def from_scratch_notice(base: Base, recipe: Recipe, overrides: Overrides) -> str:
     """How training from scratch differs."""
     changes = ['all layers and norms are trained']
-    if recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
+    if not overrides.lr and recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
         changes.append('the learning rate of the base is kept, not lowered for the batch size')
     if base.last_pipeline and not recipe.has_mosaic:
         changes.append('there is no mosaic')

@@ -37,7 +37,8 @@ def integers(*shape: int, value: int = 0) -> NDArray:
 
 
 def objects(**other: NDArray) -> Outputs:
-    return dict(boxes=floats(1, 3, 4), scores=floats(1, 3), labels=integers(1, 3)) | other
+    boxes = floats(1, 3, 4) + np.float32([0, 0, 9, 9])
+    return dict(boxes=boxes, scores=floats(1, 3), labels=integers(1, 3)) | other
 
 
 def text(*shape: int) -> NDArray:

@@ -14,6 +14,8 @@ import cv2
 import numpy as np
 import onnx
 import pytest
+import torch
+import torch.nn.functional as F
 
 from mmeffvit import ExportedPredictor
 from mmeffvit.deploy.agreement import OBJECTS, agreement
@@ -21,6 +23,7 @@ from mmeffvit.deploy.formats.openvino.write import to_openvino
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.metadata import config_metadata
 from mmeffvit.deploy.runtime.metadata import NO_RESIZE
+from mmeffvit.deploy.runtime.predictor import resize_nearest
 from mmeffvit.deploy.write import write
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import Detections
@@ -46,6 +49,22 @@ def test_the_documented_example_finds_objects_without_mmeffvit(picture, tmp_path
 @pytest.fixture(scope='module')
 def predictors() -> dict[str, ExportedPredictor]:
     return {name: ExportedPredictor(path, threads=1) for name, path in files().items()}
+
+
+@pytest.mark.parametrize('size', [(30, 47), (128, 192), (7, 5), (64, 96), (1, 1)])
+def test_labels_are_resized_by_the_centers_of_pixels(size):
+    labels = np.random.default_rng(0).integers(0, 9, (64, 96))
+    wanted = F.interpolate(torch.tensor(labels[None, None]).float(), size, mode='nearest-exact')
+    assert np.array_equal(resize_nearest(labels, size), wanted[0, 0].numpy())
+
+
+def test_boxes_end_at_the_image_and_empty_ones_are_left_out():
+    boxes = np.array([[-3, 2, 9, 40], [5, 31, 9, 40], [60, 1, 70, 9]], np.float32)
+    found = Detections(None, None, boxes, np.ones(3), np.arange(3), ('a', 'b', 'c')).within(
+        (30, 50)
+    )
+    assert found.boxes.tolist() == [[0, 2, 9, 30]]
+    assert found.labels.tolist() == [0]
 
 
 def files() -> dict[str, Path]:

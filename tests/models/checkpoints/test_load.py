@@ -92,6 +92,7 @@ def test_arguments_of_pretrained_without_effect_are_named():
     for init_cfg in (
         dict(type='Pretrained', checkpoint='x.pth', strict=False),
         dict(type='Pretrained'),
+        dict(type='Pretrained', checkpoint=None),
         dict(type='Constant', override=dict(type='Pretrained', name='stem', checkpoint='x.pth')),
     ):
         with pytest.raises(ValueError, match='init_cfg is'):

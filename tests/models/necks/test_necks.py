@@ -63,6 +63,16 @@ def test_transposed_fpn_starts_as_that_of_the_authors():
     assert neck.lateral[0].bias.abs().max() == neck.upsample[0].bias.abs().max() == 0
 
 
+def test_pretrained_weights_of_transposed_fpn_stay(tmp_path):
+    saved, neck = (TransposedFPN((8, 12), 4) for _ in range(2))
+    torch.save({f'neck.{key}': value for key, value in saved.state_dict().items()}, tmp_path / 'a')
+    neck.init_cfg = dict(type='Pretrained', checkpoint=str(tmp_path / 'a'), prefix='neck.')
+    for _ in range(2):
+        neck.init_weights()
+        found = neck.state_dict()
+        assert all(torch.equal(found[key], value) for key, value in saved.state_dict().items())
+
+
 def norm(x: Tensor) -> Tensor:
     """Over the channels of each cell."""
     return F.layer_norm(x.movedim(1, 3), x.shape[1:2], eps=1e-6).movedim(3, 1)

@@ -84,6 +84,17 @@ def test_precisions_recalls_and_scores_are_those_of_pycocotools(data, kind, sett
     assert 0.1 < values[0][0][1] < 0.9
 
 
+def test_annotations_without_info_are_evaluated(data, tmp_path):
+    truth = json.loads(data[0].read_text())
+    del truth['info']
+    (tmp_path / 'truth.json').write_text(json.dumps(truth))
+    metric = METRICS.build(dict(type='mmeffvit.CocoMetric', ann_file=str(tmp_path / 'truth.json')))
+    metric.dataset_meta = dict(classes=[str(i) for i in range(NUM_CLASSES)])
+    found = dict(bboxes=np.ones((1, 4)), labels=np.zeros(1, int), scores=np.ones(1))
+    metric.results.append((dict(img_id=0), dict(found, img_id=0)))
+    assert metric.evaluate(1)['coco/bbox_mAP'] <= 0.1
+
+
 @pytest.mark.parametrize('is_installed', [True, False])
 def test_the_metric_is_mmdets(data, is_installed, monkeypatch):
     if is_installed:

@@ -26,7 +26,7 @@ from mmeffvit.train.folder.recipe import (
     make_recipe,
     why_one_process,
 )
-from mmeffvit.train.folder.write_config import Teaching, write_config
+from mmeffvit.train.folder.write_config import Teaching, schedule, write_config
 from mmeffvit.zoo import read_models
 from tests.configs.models import one_of_each_head_and_family
 from tests.variants import sampled
@@ -307,6 +307,15 @@ def test_fewer_images_get_more_epochs_and_smaller_batches():
     assert many.warm_up == 500
 
 
+def test_the_given_rate_is_the_one_that_the_schedule_ends_below():
+    base, pictures = Base.of('rtmdet_swiftformer_xs'), [Picture(Path('x'), size=(64, 64))] * 20
+    recipe = make_recipe(base, pictures, Overrides(lr=3e-5))
+    lines = '\n'.join(schedule(base, recipe, Overrides(lr=3e-5)))
+    assert 'rate = 3e-05\n' in lines
+    assert 'lr=rate' in lines
+    assert 'eta_min=0.02 * rate' in lines
+
+
 def test_processes_share_a_batch_equally():
     base, pictures = Base.of('rtmdet_swiftformer_xs'), [Picture(Path('x'), size=(64, 64))] * 20
     recipe = make_recipe(base, pictures, Overrides(batch=6, processes=3))
@@ -332,6 +341,7 @@ def test_processes_share_a_batch_equally():
         (dict(processes=0), '--nproc-per-node is 0; give 1 or more'),
         (dict(patience=-1), '--patience is -1; give 0 or more'),
         (dict(freeze=-1), '--freeze is -1'),
+        (dict(epochs=10**20), '--epochs is 1.* or less'),
     ],
 )
 def test_numbers_that_cannot_be_are_rejected(overrides, words):

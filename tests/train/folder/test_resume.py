@@ -63,6 +63,15 @@ def test_the_same_options_and_fewer_resume_with_the_seed_of_the_run(config):
     assert config.read_text() == CONFIG
 
 
+def test_the_precision_and_the_settings_of_the_run_are_kept_unless_given(config):
+    settings = dict(amp_dtype='bfloat16', channels_last=True)
+    record(config.with_name('data'), config, replace(OPTIONS, amp=False, cfg_options=settings))
+    found = resume(config)
+    assert (found.amp, found.cfg_options) == (False, settings)
+    found = resume(config, amp=True, cfg_options=dict(channels_last=False))
+    assert (found.amp, found.cfg_options) == (True, settings | dict(channels_last=False))
+
+
 def test_numbers_that_the_run_has_by_default_may_be_given(config):
     resume(config, overrides=Overrides(processes=2, batch=8, epochs=5))
     assert config.read_text() == CONFIG
@@ -97,6 +106,7 @@ def test_a_config_that_was_edited_is_not_rewritten(config):
         (dict(overrides=Overrides(accumulate=4)), '--grad-accum-steps is 4'),
         (dict(overrides=Overrides(freeze=2)), '--freeze is 2.*started with 1'),
         (dict(overrides=Overrides(balance=True)), '--class-balanced is True'),
+        (dict(overrides=Overrides(lr=0.1)), '--lr is 0.1.*started with the default'),
         (dict(reading=PrepareOptions(format='voc')), '--format is voc'),
         (dict(reading=PrepareOptions(fraction=0.4)), '--val-fraction is 0.4.*started with 0.5'),
         (dict(reading=PrepareOptions(skip_broken=True)), '--skip-broken is True'),

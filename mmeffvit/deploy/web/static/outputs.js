@@ -26,12 +26,13 @@ export function readOutputs(outputs, resized, size, page) {
     }
     const [height, width] = size;
     found.box = box.map((value, side) => Math.min(Math.max(value, 0), side % 2 ? height : width));
-    objects.push(found);
+    const [left, top, right, bottom] = found.box;
+    if (right > left && bottom > top) objects.push(found);
   }
   return {objects};
 }
 
-/** Without the padding, enlarged like OpenCV's INTER_NEAREST. */
+/** Without the padding, resized; see resize_nearest in predictor.py. */
 function readLabelMap({data, dims}, content, [height, width]) {
   const stride = dims.at(-1);
   const columns = nearest(content[1], width);
@@ -45,8 +46,7 @@ function readLabelMap({data, dims}, content, [height, width]) {
 }
 
 function nearest(before, after) {
-  const scale = 1 / (after / before);
-  return Int32Array.from({length: after}, (_, i) => Math.min(Math.floor(i * scale), before - 1));
+  return Int32Array.from({length: after}, (_, i) => Math.floor(((2 * i + 1) * before) / (2 * after)));
 }
 
 /** Resize the mask of a box bilinearly to the pixels it covers; see paste_mask in predictor.py. */
