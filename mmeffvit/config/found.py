@@ -168,8 +168,8 @@ def is_path_of_class(path: str, known: Classes) -> bool:
                if isclass(cls) and cls.__name__ == name]  # fmt: skip
     if any(f'{cls.__module__}.{cls.__qualname__}' == path for cls in classes):
         return True
-    is_ours = module.partition('.')[0] in PACKAGES  # which export it at shorter paths, too
-    return is_ours and getattr(sys.modules.get(module), name, None) in classes
+    exports = module.partition('.')[0] in (*PACKAGES, 'torch')  # at shorter paths, too
+    return exports and getattr(sys.modules.get(module), name, None) in classes
 
 
 def classes_of(scope: str) -> dict[str, Any]:

@@ -252,7 +252,10 @@ def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
     Raises:
         UserError: If the config names none of ``scopes``, or a package does not work here.
     """
-    scope = config.get('default_scope')
+    scope, model = config.get('default_scope'), config.get('model')
+    if scope is None and isinstance(model, dict):  # in the new style, the type may be a class
+        scope = getattr(model.get('type'), '__module__', '').partition('.')[0] or None
+        config.default_scope = scope
     if scope not in ALL:
         raise UserError(
             f"default_scope is {scope!r} in {config.filename}; write default_scope = 'mmdet', "

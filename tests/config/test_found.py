@@ -135,6 +135,7 @@ def test_configs_of_ours_are_allowed_by_a_process_that_has_imported_nothing():
         'mmcv.transforms.loading.LoadImageFromFile',
         'mmengine.hooks.checkpoint_hook.CheckpointHook',
         'torch.optim.adamw.AdamW',
+        'torch.optim.AdamW',
         'mmdet.RetinaNet',
         'RetinaNet',
     ],

@@ -12,6 +12,7 @@ from mmeffvit.config.load import (
     load_config,
     open_config,
     own_configs,
+    require_scope,
     resolve_work_dir,
 )
 from mmeffvit.errors import UserError
@@ -157,6 +158,13 @@ def test_a_base_that_cannot_be_read_is_named(what, here):
     with pytest.raises(UserError) as caught:
         load_config(here / 'child.py')
     assert word in str(caught.value)
+
+
+def test_the_class_of_the_model_tells_the_scope_of_a_config_in_the_new_style(tmp_path):
+    path = tmp_path / 'x.py'
+    path.write_text('from mmdet.models import RetinaNet\nmodel = dict(type=RetinaNet)\n')
+    config = load_config(path)
+    assert require_scope(config) == config.default_scope == 'mmdet'
 
 
 def test_a_cycle_of_bases_is_reported_in_order(tmp_path):
