@@ -17,7 +17,7 @@ from tests.data.sets import files_in
 
 OTHERS = {  # formats that fit as well
     'BCCD': 'csv', 'COCO 2017 with panoptic maps': 'masks', 'VOC 2007 and 2012': 'masks',
-    **dict.fromkeys(('CamVid', 'Cityscapes of CVAT', 'KITTI of CVAT'), 'classes'),
+    **dict.fromkeys(('CamVid', 'Cityscapes of CVAT', 'KITTI of CVAT', 'NYU'), 'classes'),
 }  # fmt: skip
 
 

@@ -14,10 +14,8 @@ from mmeffvit.utils.text import counted, listed
 from .label_maps import LOSSLESS
 
 NAME = 'a folder per class'
-# of other formats: no names of classes
-OTHERS = (
-    'images', 'labels', 'masks', 'annotations', 'image', 'img', 'imgs', 'label', 'mask', 'gt',
-)  # fmt: skip
+OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
+PAIRED = ('image', 'img', 'imgs', 'label', 'mask', 'gt')  # beside a folder with the same names
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 
@@ -73,12 +71,17 @@ def splits_in(root: Path, filled: set[Path]) -> dict[str, Path]:
 
 
 def are_pairs(tree: Tree) -> bool:
-    """Whether a folder of JPEG images has the names of one of lossless images: label maps."""
-    kinds: dict[frozenset[str], list[bool]] = defaultdict(list)
-    for paths in tree.folders.values():
-        is_lossless = all(path.suffix.lower() in LOSSLESS for path in paths)
-        kinds[frozenset(path.stem for path in paths)].append(is_lossless)
-    return any(len(stems) > 1 and sorted(found) == [False, True] for stems, found in kinds.items())
+    """Whether the images of a folder have the names of label maps in another: lossless ones beside
+    JPEG, or folders that are called so.
+    """
+    kinds: dict[frozenset[str], list[Path]] = defaultdict(list)
+    for folder, paths in tree.folders.items():
+        kinds[frozenset(path.stem for path in paths)].append(folder)
+    for found in (found for stems, found in kinds.items() if len(stems) > 1 and len(found) > 1):
+        lossless = sorted(all(p.suffix.lower() in LOSSLESS for p in tree.folders[f]) for f in found)
+        if lossless == [False, True] or any(f.name.lower() in PAIRED for f in found):
+            return True
+    return False
 
 
 def folders_in(folder: Path) -> list[Path]:

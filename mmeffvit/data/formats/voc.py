@@ -12,6 +12,7 @@ from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import read_list, read_text
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, Size, split_of
 from mmeffvit.data.tree import Match, Tree
+from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed
 
 from .builder import Builder
@@ -34,7 +35,10 @@ def find(tree: Tree) -> Match | None:
 def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
-    lists = read_splits(lists_in(tree), paths, findings)
+    sources = lists_in(tree)
+    lists = read_splits(sources, paths, findings)
+    if sources and not lists and 'ImageSets' in sources[0].parts:
+        raise UserError(f'{tree.root}: {listed(sources)} name none of its .xml files')
     for path in paths:
         split = lists.get(path) if lists else split_of(path.parent, tree.root)
         if split is None:
@@ -87,7 +91,8 @@ def named_in(line: str, source: Path, by_stem: Mapping[str, list[Path]]) -> list
         for name in (place, place.rpartition('.')[0]):
             found = by_stem.get(name.rpartition('/')[2], [])
             if len(found) > 1:
-                found = [p for p in found if p.is_relative_to(source.parents[2])] or found
+                root = list(source.parents)[:3][-1]  # above ImageSets/Main
+                found = [p for p in found if p.is_relative_to(root)] or found
                 ending = f'/{name}'
                 found = [p for p in found if str(p.with_suffix('')).endswith(ending)] or found
             if found:
