@@ -36,6 +36,7 @@ TRANSFORMS = child_of(root.TRANSFORMS, 'mmeffvit.data.transforms')
 DATASETS = child_of(root.DATASETS, *INSTALLED_HEADS)
 HOOKS = child_of(
     root.HOOKS,
+    'mmeffvit.train.engine.checkpoints',
     'mmeffvit.train.engine.ema',
     'mmeffvit.train.distillation.teacher',
 )

@@ -282,6 +282,12 @@ def names_in(parser: argparse.ArgumentParser, title: str) -> tuple[str, ...]:
     return tuple(action.dest for group in groups for action in group._group_actions)
 
 
+def check_seed(seed: int | None) -> None:
+    """Reject what numpy's and torch's generators do not take."""
+    if seed is not None and not 0 <= seed < 2**32:
+        raise UserError(f'--seed is {seed}; give 0 to {2**32 - 1:,}')
+
+
 def reject(
     parser: argparse.ArgumentParser,
     values: dict[str, Any],

@@ -5,7 +5,7 @@ from typing import Any
 
 from mmeffvit.analysis.browse import BrowseOptions, browse
 
-from .arguments import add_config, add_out_dir, new_parser
+from .arguments import add_config, add_out_dir, check_seed, new_parser
 
 
 def make_parser() -> ArgumentParser:
@@ -28,4 +28,5 @@ def make_parser() -> ArgumentParser:
 
 
 def run(config: str, **values: Any) -> None:
+    check_seed(values['seed'])
     browse(config, BrowseOptions(**values))

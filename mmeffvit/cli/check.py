@@ -28,7 +28,7 @@ from mmeffvit.utils.text import counted
 from .arguments import CONFIG, add_cfg_options, add_folders, find_data, new_parser, reject, take
 
 OF_DATA = ('format', 'images', 'masks')
-OF_CONFIG = ('no_data', 'no_model', 'cfg_options', 'splits', 'num_images', 'all')
+OF_CONFIG = ('no_data', 'no_model', 'cfg_options', 'splits', 'num_images', 'all', 'seed')
 
 
 def make_parser() -> ArgumentParser:
@@ -63,6 +63,8 @@ def run(target: str, verbose: bool, **values: Any) -> int:
         options = PrepareOptions(**take(values, PrepareOptions), found=found)
         return check_own_data(Path(target), options, verbose)
     reject(parser, values, OF_DATA, f'{target} is a config', 'it names its formats')
+    if values['no_data'] and values['no_model']:
+        raise UserError('--no-data and --no-model leave nothing to check: give one of them')
     if values['num_images'] < 0:
         raise UserError(f'--num-images is {values["num_images"]}; give 0 or more')
     sample = Sample(None if values['all'] else values['num_images'], values['seed'])

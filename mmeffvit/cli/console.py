@@ -120,7 +120,9 @@ class RunConsole(Hook):
         self.first, self.row_images = runner.iter, 0
         self.started = self.row_started = self.shown = time.monotonic()
         self.validated = 0.0  # seconds
-        self.best, self.was_empty = {}, False  # of this run: a command may train twice
+        scalars = runner.message_hub.log_scalars if runner.iter else {}  # of a resumed run
+        highest = {k.removeprefix('val/'): v.max() for k, v in scalars.items() if k[:4] == 'val/'}
+        self.best, self.was_empty = in_percent(highest), False
         self.print(describe_run(runner))
         self.print(f'log: {runner.log_dir}')
         self.show('starting')
@@ -172,7 +174,8 @@ class RunConsole(Hook):
         self.hide()
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
-        self.validated += time.monotonic() - self.val_started
+        self.row_started = time.monotonic()
+        self.validated += self.row_started - self.val_started
         self.was_empty = not metrics and not self.best
         if not metrics:
             self.row += f'  {NO_METRICS}'

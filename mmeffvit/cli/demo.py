@@ -14,7 +14,7 @@ from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.machine import num_cores
 
-from .arguments import add_out_dir, new_parser
+from .arguments import add_out_dir, check_seed, new_parser
 
 CONFIG = 'maskrcnn_swiftformer_xs_shapes.py'
 ON_COCO = 'mmeffvit train maskrcnn_swiftformer_xs --cfg-options data_root=data/coco/'
@@ -29,6 +29,7 @@ def make_parser() -> ArgumentParser:
 
 
 def run(out: Path, seed: int) -> None:
+    check_seed(seed)
     run_demo(out, seed)
 
 
@@ -64,6 +65,7 @@ def run_demo(
         processes,
         config,
         RunOptions(folder / 'run', settings, seed=seed, verbose=False, device='cpu'),
+        resume='auto',  # the same command continues
     )
     checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
     options = RunOptions(

@@ -84,7 +84,8 @@ def run(
     **values: Any,
 ) -> int:
     exported = classify(config) is Kind.EXPORTED
-    alone = exported or classify(config).has_weights or is_input(inputs[0])
+    has_own = classify(config).has_weights and len(inputs) == 1
+    alone = exported or has_own or is_input(inputs[0])
     checkpoint = None if alone else inputs.pop(0)
     if not inputs and not Path(checkpoint).exists():
         raise UserError(f'{checkpoint!r} does not exist')

@@ -34,6 +34,7 @@ from .arguments import (
     add_folders,
     add_reading,
     add_run,
+    check_seed,
     find_data,
     names_in,
     new_parser,
@@ -43,6 +44,7 @@ from .arguments import (
 )
 from .console import RunConsole, run_console
 
+MAX_WORKERS = 1000
 AS_SETTINGS = {'channels_last': 'channels_last', 'workers': 'train_dataloader.num_workers'}
 
 
@@ -216,10 +218,13 @@ def take_finetune_options(values: dict[str, Any], hooks: Sequence[RunConsole]) -
 def set_steps(values: dict[str, Any]) -> None:
     """Choose the device, and move options that are settings of a config to ``cfg_options``."""
     settings: dict[str, Any] = {}
-    check_numbers(values['lr'], values['workers'], values['seed'])
+    check_numbers(values['lr'], values['workers'])
+    check_seed(values['seed'])
     if values['device'] is not None:
         use_device(values['device'])
     dtype = values.pop('amp_dtype')
+    if dtype and values['amp'] is False:
+        raise UserError(f'--amp-dtype {dtype} is for mixed precision, and --no-amp is none')
     if dtype == ROUNDED:
         settings['amp_dtype'], values['amp'] = dtype, False
     elif values['amp'] or dtype:
@@ -231,13 +236,12 @@ def set_steps(values: dict[str, Any]) -> None:
     values['cfg_options'] = {**settings, **values['cfg_options']}
 
 
-def check_numbers(lr: float | None, workers: int | None, seed: int | None) -> None:
+def check_numbers(lr: float | None, workers: int | None) -> None:
     """Reject what mmengine would, before the data is read."""
     if lr is not None and not 0 < lr < math.inf:
         raise UserError(f'--lr is {lr}; give a number above 0')
-    for name, value, highest in (('workers', workers, 1000), ('seed', seed, 2**32 - 1)):
-        if value is not None and not 0 <= value <= highest:
-            raise UserError(f'--{name} is {value}; give 0 to {highest:,}')
+    if workers is not None and not 0 <= workers <= MAX_WORKERS:
+        raise UserError(f'--workers is {workers}; give 0 to {MAX_WORKERS:,}')
 
 
 def train_config(config: str, values: dict[str, Any]) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mmeffvit.deploy.export import ToolOptions, export_model
-from mmeffvit.deploy.web.page import write_page
+from mmeffvit.deploy.web.page import check_folder, write_page
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
+from mmeffvit.utils.files import check_output
 
 from .arguments import add_shape, new_parser, output_folder
 from .console import working
@@ -38,8 +39,10 @@ def run(model: str, out: Path, bundle: bool, shape: tuple[int, int] | None) -> N
             raise UserError(f'--shape is for models that are not exported yet, and {model} is')
         print(write_page(model, out, bundle=bundle))
         return
+    check_folder(check_output(out, folder=True).resolve())
+    stem = (Path(model).resolve() if Path(model).exists() else Path(model)).stem
     with TemporaryDirectory() as folder:
-        exported = Path(folder, f'{Path(model).stem}.onnx')
+        exported = Path(folder, f'{stem}.onnx')
         with working(f'exporting {model}'):
             export_model(Predictor(model, device='cpu'), exported, ToolOptions(shape))
         print(write_page(exported, out, bundle=bundle))

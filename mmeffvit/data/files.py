@@ -114,13 +114,19 @@ class ImageFinder:
             found[spelling(name)] += paths
         return found
 
+    @cached_property
+    def _splits(self) -> set[str | None]:
+        """The splits that have a folder with images."""
+        folders = {path.parent for paths in self._by_name.values() for path in paths}
+        return {named_split(folder, self.root) for folder in folders} - {None}
+
     def find(self, name: str, folders: Iterable[Path], split: str | None = None) -> list[Path]:
         """The image of a name: none, one, or several that it may be.
 
         Args:
             name: With or without suffix, perhaps with sub-folders.
             folders: Folders to search first; the first match is used.
-            split: Its split: images in folders of other splits are the last choice.
+            split: Its split: images in folders of other splits are ignored if it has its own.
         """
         name = name.replace('\\', '/')
         folders = list(folders)
@@ -150,9 +156,10 @@ class ImageFinder:
         return found
 
     def _of_split(self, paths: Iterable[Path], split: str | None) -> list[Path]:
-        """The images that are not in folders of other splits, or all if there are none."""
-        own = [p for p in paths if named_split(p.parent, self.root) in (None, split)]
-        return own if own and split else list(paths)
+        """The images that are not in folders of other splits; all if the split has no folder."""
+        if split not in self._splits:
+            return list(paths)
+        return [p for p in paths if named_split(p.parent, self.root) in (None, split)]
 
     def fault(self, name: str, found: list[Path]) -> Fault:
         """The fault of a name for which :meth:`find` does not return exactly one image."""

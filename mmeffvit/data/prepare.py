@@ -200,8 +200,8 @@ def check_trainable(data: DataSet) -> None:
 def split_off(data: DataSet, options: PrepareOptions) -> None:
     """Hold out ``data.splits['val']``, unless there is one or a test split to take its place.
 
-    The split is seeded and stratified: classes are split from the rarest to the most frequent, so
-    that both parts have each class.
+    The split is seeded and stratified: classes are split from the rarest to the most frequent. No
+    class loses its last image to train on, if other images can be held out.
     """
     if not data.splits.get('val') and data.splits.get('test'):
         data.splits['val'] = data.splits.pop('test')
@@ -232,16 +232,23 @@ def held_out(pictures: list[Picture], number: int, fraction: float) -> set[int]:
             having[label].append(i)
     chosen: set[int] = set()
     held: Counter[int] = Counter()
+
+    def is_last(i: int) -> bool:
+        return any(held[label] == len(having[label]) - 1 for label in labels[i])
+
     for label, places in sorted(having.items(), key=lambda pair: (len(pair[1]), pair[0])):
+        wanted = max(1, round(fraction * len(places)))
         for i in places:
-            if len(chosen) == number or held[label] >= round(fraction * len(places)):
+            if len(chosen) == number or held[label] >= wanted:
                 break
-            if i not in chosen:
+            if i not in chosen and not is_last(i):
                 chosen.add(i)
                 held.update(labels[i])
-    rest = (i for i in range(len(pictures)) if i not in chosen)
-    while len(chosen) < number:
-        chosen.add(next(rest))
+    for takes_last in (False, True):
+        for i in range(len(pictures)):
+            if len(chosen) < number and i not in chosen and (takes_last or not is_last(i)):
+                chosen.add(i)
+                held.update(labels[i])
     return chosen
 
 

@@ -190,7 +190,9 @@ def match_above(expected: Outputs, found: Outputs, score_thr: float) -> list[tup
 
 
 def _image(outputs: Outputs) -> dict[str, NDArray]:
-    return {name: outputs[name][0] for name in (*OBJECTS, 'masks') if name in outputs}
+    """The objects of the only image, without empty entries."""
+    filled = outputs['scores'][0] > 0
+    return {name: outputs[name][0][filled] for name in (*OBJECTS, 'masks') if name in outputs}
 
 
 def agreement(

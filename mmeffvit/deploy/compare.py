@@ -39,6 +39,7 @@ class Limits:
         label_pixels: Fraction of differing pixels of a label map, where two classes almost tie.
         mask_pixels: Fraction of differing mask pixels of an object's box.
         lost: Fraction of unmatched objects, whose IoU may be close to the NMS threshold.
+        mask_threshold: Lowest probability of a pixel of a mask.
     """
 
     pixels: float = 0.1
@@ -48,6 +49,7 @@ class Limits:
     label_pixels: float = 1e-3
     mask_pixels: float = 1e-2
     lost: float = 0.01
+    mask_threshold: float = 0.5
 
 
 PIXELS = 0.01  # limit of the error of an input, of 255
@@ -199,7 +201,7 @@ def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -
     difference = np.abs(found['scores'][columns] - expected['scores'][rows]).max()
     errors.append(Measure('score error', float(difference), maximum=limits.score))
     if 'masks' in expected:
-        differ = max(mask_error(expected, found, *pair) for pair in pairs)
+        differ = max(mask_error(expected, found, *pair, limits.mask_threshold) for pair in pairs)
         errors.append(
             Measure('fraction of differing mask pixels', differ, maximum=limits.mask_pixels)
         )
@@ -231,10 +233,10 @@ def match(
     return pairs, unmatched if pairs else max(map(len, both))
 
 
-def mask_error(expected: Outputs, found: Outputs, row: int, column: int) -> float:
+def mask_error(expected: Outputs, found: Outputs, row: int, column: int, threshold: float) -> float:
     """Differing pixels of the mask, relative to the area of the box."""
     true, box = expected['masks'][row], expected['boxes'][row]
-    mask = paste_mask(found['masks'][column], found['boxes'][column], true.shape)
+    mask = paste_mask(found['masks'][column], found['boxes'][column], true.shape, threshold)
     area = max(float(np.prod(np.clip(box[2:] - box[:2], 1, None))), 64.0)
     return float((mask != true).sum()) / area
 

@@ -109,6 +109,8 @@ def make_source(predictor: Predictor, options: ToolOptions) -> Source:
     except Unreadable as error:
         raise UserError(f'the image to compare on cannot be read: {error}') from error
     ids, offset = predictor.coco_ids().categories, predictor.label_offset
+    if not all(isinstance(number, int) for number in ids):
+        ids = []  # names in place of numbers
     metadata = config_metadata(config, model, predictor.meta, category_ids=ids, label_offset=offset)
     described = parse_metadata({**model_metadata(graph), **metadata})
     errors = [compare_pixels(prepared['inputs'].numpy()[::-1], prepare(image, described)[0])]

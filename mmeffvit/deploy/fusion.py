@@ -46,6 +46,6 @@ def is_conv_module(module: nn.Module) -> bool:
         getattr(module, 'order', None) is not None
         and getattr(module, 'with_norm', False)
         and module.order.index('norm') == module.order.index('conv') + 1
-        and isinstance(module.conv, nn.Conv2d)
+        and type(module.conv).__name__ == 'Conv2d'  # subclasses normalize their weights
         and isinstance(getattr(module, module.norm_name), _BatchNorm)
     )

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -91,7 +91,8 @@ def write(
         run = kind.runner(path, exported)
         finished = partial(finish, graph, exported)
         batches = make_batches(pixels, options)
-        limits = HALF if half else FLOAT
+        threshold = float((metadata or {}).get('mask_threshold', 0.5))
+        limits = replace(HALF if half else FLOAT, mask_threshold=threshold)
         errors = compare(
             lambda images: finished(run(images), images.shape[2:]),
             expect or partial(expect_graph, graph),

@@ -79,9 +79,9 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
     """
     arguments, inputs = list(arguments), Inputs()
     found: list[Found] = []
-    for argument in arguments:
+    for position, argument in enumerate(arguments):
         if isinstance(argument, np.ndarray | Image.Image):
-            found.append((Path(), Path(f'{len(found):06d}.png'), as_bgr(argument)))
+            found.append((Path(), Path(f'{position:06d}.png'), as_bgr(argument)))
         else:
             found += ((path, name, None) for path, name in match(str(argument), inputs))
     if unique:
@@ -101,13 +101,19 @@ def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
 
 
 def as_bgr(image: NDArray | Image.Image) -> NDArray:
-    """An image as (H, W, 3) uint8 BGR, as a file of it is read: gray repeated, without alpha.
+    """An image as (H, W, 3) uint8 BGR: gray repeated, without alpha, the upper 8 bits of 16.
+
+    Pillow's are turned upright if they have EXIF data.
 
     Raises:
         UserError: If it is not an image.
     """
     if isinstance(image, Image.Image):
         upright = ImageOps.exif_transpose(image)
+        if upright.mode.startswith('I;16'):
+            return as_bgr((np.asarray(upright) >> 8).astype(np.uint8))
+        if upright.mode in ('I', 'F'):
+            raise UserError(f'an image has the mode {upright.mode}, 32 bits; give one with 8 or 16')
         return np.ascontiguousarray(np.asarray(upright.convert('RGB'))[..., ::-1])
     gray = image[..., None] if image.ndim == 2 else image
     if gray.ndim != 3 or gray.shape[2] not in (1, 3, 4) or gray.dtype != np.uint8 or not gray.size:
@@ -277,8 +283,8 @@ def read_video(source: Media) -> Iterator[Frame]:
         )
     if stated - number > max(1, TOLERANCE * stated):
         raise Unreadable(
-            f'{source.path} (it should have {stated:.0f} frames but ends after {number}, whose '
-            'results are written: is it truncated?)'
+            f'{source.path} (it should have {stated:.0f} frames but ends after {number}: '
+            'is it truncated?)'
         )
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from mmeffvit.config.datasets import image_pipeline, name_of
 from mmeffvit.errors import UserError
+from mmeffvit.models.backbone import MIN_SIDE, Backbone
 from mmeffvit.train.checks.run import open_checked
 from mmeffvit.utils.text import first_line
 from mmeffvit.zoo.models import OpenModel
@@ -29,6 +30,13 @@ def load_model(source: Source, checkpoint: str | None, device: str = 'auto') -> 
         )
     opened.model.to(target).eval()
     return opened
+
+
+def min_side(model: nn.Module) -> int:
+    """The smallest side of a prepared image, in pixels: most models pad smaller ones."""
+    is_ours = isinstance(getattr(model, 'backbone', None), Backbone)
+    divisor = getattr(model.data_preprocessor, 'pad_size_divisor', MIN_SIDE)
+    return MIN_SIDE if is_ours and divisor < MIN_SIDE else 1
 
 
 @torch.no_grad()

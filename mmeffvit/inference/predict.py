@@ -147,7 +147,7 @@ def predict(
     threshold = SCORE_THR if options.score_thr is None else options.score_thr
     tally = Tally(threshold, found=0 if predictor.is_detector else None)
     every = [tally, *writers]
-    results = predict_frames(predictor, frames, every, options.score_thr, options.batch_size)
+    results = predict_frames(predictor, frames, every, options.score_thr, options.batch_size, skip)
     done = sum(1 for _ in results)
     return Summary(done, tally, skipped, describe_files(predictor, ids, options))
 

@@ -1,7 +1,8 @@
 """Predictions in Python with one call, of models and of exported files."""
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
@@ -16,11 +17,11 @@ from PIL import Image
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
-from mmeffvit.utils.text import check_names, counted
+from mmeffvit.utils.text import check_names, counted, escape
 
 from .coco_ids import CocoIds, find_ids
 from .drawing import draw, make_palette
-from .inputs import Frame, Input, find_inputs, read_frames
+from .inputs import Frame, Input, as_bgr, find_inputs, read_frames
 from .results import Detections, Result, make_result
 from .writers import DrawingWriter, Writer, check_outputs
 
@@ -73,15 +74,19 @@ class BasePredictor(ABC):
         """Colors by label, (N, 3), uint8, RGB."""
         return make_palette(self.colors, len(self.classes))
 
-    def draw(self, image: NDArray, result: Result, score_thr: float = SCORE_THR) -> NDArray:
-        """Draw a prediction into a copy of its image: (H, W, 3) BGR -> (H, W, 3) uint8 BGR.
+    def draw(
+        self, image: NDArray | Image.Image, result: Result, score_thr: float = SCORE_THR
+    ) -> NDArray:
+        """Draw a prediction into a copy of its image, (H, W, 3) uint8 BGR.
 
         Args:
-            image: The image.
+            image: The image, like an input of the predictor.
             result: The prediction for it.
             score_thr: Lowest score of a detection that is drawn.
         """
-        return draw(image, result, self.palette, score_thr)
+        if isinstance(image, np.ndarray):
+            image = image.clip(0, 255).astype(np.uint8)  # some pipelines read floating-point ones
+        return draw(as_bgr(image), result, self.palette, score_thr)
 
     def __call__(
         self,
@@ -112,10 +117,10 @@ class BasePredictor(ABC):
             UserError: If an input does not exist or cannot be read.
         """
         check_thresholds(score_thr, batch_size)
-        is_one = isinstance(inputs, str | Path | np.ndarray | Image.Image)
+        is_one = isinstance(inputs, str | os.PathLike | np.ndarray | Image.Image)
         items = list(inputs) if isinstance(inputs, Iterable) and not is_one else [inputs]
         for item in items:
-            if not isinstance(item, str | Path | np.ndarray | Image.Image):
+            if not isinstance(item, str | os.PathLike | np.ndarray | Image.Image):
                 raise UserError(f'an input is of type {type(item).__name__}; give a path or an '
                                 'array (H, W, 3)')  # fmt: skip
         if not items:
@@ -128,9 +133,9 @@ class BasePredictor(ABC):
             check_outputs(given.sources, drawings=Path(out_dir))
             writers.append(drawing_writer(self, Path(out_dir), score_thr))
         frames = read_frames(given.sources, self.read, reject)
-        found = predict_frames(self, frames, writers, score_thr, batch_size)
+        found = predict_frames(self, frames, writers, score_thr, batch_size, reject)
         results = [result for _, result in found]
-        is_file = is_one and (not isinstance(inputs, str | Path) or Path(inputs).is_file())
+        is_file = is_one and (not isinstance(inputs, str | os.PathLike) or Path(inputs).is_file())
         is_image = is_file and results[0].frame is None
         return results[0] if is_image else results
 
@@ -179,7 +184,7 @@ class Predictor(BasePredictor):
         from mmeffvit.config.load import ALL
         from mmeffvit.zoo.source import find_source
 
-        from .model import inference_pipeline, load_model
+        from .model import inference_pipeline, load_model, min_side
 
         given = None if checkpoint is None else str(checkpoint)
         loaded = load_model(find_source(str(config), cfg_options, ALL), given, device)
@@ -188,6 +193,7 @@ class Predictor(BasePredictor):
         self.loader, self.pipeline = inference_pipeline(self.config)
         self.classes = check_names(self.meta['classes'], self.checkpoint)
         self.colors = self.meta.get('palette')
+        self.min_side = min_side(self.model)
         self.is_detector = self.config.default_scope == 'mmdet'
         self.is_classifier = self.config.default_scope == 'mmpretrain'
         self.label_offset = int(bool(getattr(self.dataset, 'reduce_zero_label', False)))
@@ -203,9 +209,16 @@ class Predictor(BasePredictor):
     def prepare(self, image: NDArray, path: Path) -> dict[str, Any]:
         """Run the test pipeline on an image of (H, W, 3)."""
         size = image.shape[:2]
-        return self.pipeline(
+        prepared = self.pipeline(
             dict(img=image, img_path=str(path), img_id=0, img_shape=size, ori_shape=size)
         )
+        made = tuple(prepared['inputs'].shape[1:])
+        if min(made) < self.min_side:
+            raise Unreadable(
+                f'{path} ({made[1]} x {made[0]} pixels in the test pipeline; the model needs '
+                f'{self.min_side} or more)'
+            )
+        return prepared
 
     def batch_key(self, prepared: Any) -> Hashable:
         """The image size, except for a detector, which pads the images of a batch to one size."""
@@ -236,6 +249,7 @@ def predict_frames(
     writers: Sequence[Writer],
     score_thr: float | None,
     batch_size: int,
+    report: Callable[[str], None],
 ) -> Iterator[tuple[Frame, Result]]:
     """Predict on images and frames of videos, write the results, and yield both.
 
@@ -247,7 +261,7 @@ def predict_frames(
             unfinished.callback(writer.abandon)
             writer.open()
         try:
-            for batch in make_batches(predictor, frames, batch_size):
+            for batch in make_batches(predictor, frames, batch_size, report):
                 results = predictor.predict([prepared for _, prepared in batch])
                 for (frame, _), result in zip(batch, results, strict=True):
                     yield frame, write_result(writers, frame, result, score_thr)
@@ -276,11 +290,21 @@ def write_result(
 
 
 def make_batches(
-    predictor: BasePredictor, frames: Iterable[Frame], size: int
+    predictor: BasePredictor,
+    frames: Iterable[Frame],
+    size: int,
+    report: Callable[[str], None],
 ) -> Iterator[list[tuple[Frame, Any]]]:
     """Batches of consecutive frames with their preprocessed images."""
-    prepared = ((frame, predictor.prepare(frame.image, frame.source.path)) for frame in frames)
-    for _, alike in groupby(prepared, lambda each: predictor.batch_key(each[1])):
+
+    def prepare() -> Iterator[tuple[Frame, Any]]:
+        for frame in frames:
+            try:
+                yield frame, predictor.prepare(frame.image, frame.source.path)
+            except Unreadable as error:
+                report(escape(str(error)))
+
+    for _, alike in groupby(prepare(), lambda each: predictor.batch_key(each[1])):
         while batch := list(islice(alike, size)):
             yield batch
 

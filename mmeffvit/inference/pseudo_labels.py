@@ -114,6 +114,10 @@ def inside(found: Detections, height: int, width: int) -> Detections:
     return replace(found, boxes=boxes).select(kept)
 
 
+def skip(text: str) -> None:
+    logger.warning(f'skipped: {text}')
+
+
 def predicted_rows(
     predictor: BasePredictor,
     described: dict[str, Any],
@@ -132,10 +136,8 @@ def predicted_rows(
         shard = folder / f'{start:06d}.json'
         if not shard.is_file():
             sources = [Media(p, *(Path(p.name),) * 3) for p in paths[start : start + SHARD]]
-            frames = read_frames(
-                sources, predictor.read, lambda text: logger.warning(f'skipped: {text}')
-            )
-            found = enumerate(predict_frames(predictor, frames, [], low, 1), start + 1)
+            frames = read_frames(sources, predictor.read, skip)
+            found = enumerate(predict_frames(predictor, frames, [], low, 1, skip), start + 1)
             rows = [
                 row_of(*each, images, folder / f'{number:06d}.png', keep_masks=keep_masks)
                 for number, each in found

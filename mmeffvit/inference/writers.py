@@ -141,10 +141,10 @@ class LabelMapWriter(Writer):
 
     def __init__(self, folder: Path, offset: int) -> None:
         self.folder, self.offset = folder, offset
-        self.finished = f'label maps in {folder}'
 
     def write(self, frame: Frame, result: LabelMap) -> None:
         write_labels(self.folder / frame.labels, result.labels + self.offset)
+        self.finished = f'label maps in {self.folder}'
 
 
 class DrawingWriter(Writer):
@@ -157,7 +157,6 @@ class DrawingWriter(Writer):
 
     def __init__(self, folder: Path, draw: Callable[[NDArray, Result], NDArray]) -> None:
         self.folder, self.draw = folder, draw
-        self.finished = f'visualizations in {folder}'
         self.video: cv2.VideoWriter | None = None
         self.path: Path | None = None  # of the current video
         self.partial = ExitStack()
@@ -169,6 +168,7 @@ class DrawingWriter(Writer):
             self.close()
         if frame.number is None:
             write_image(path, drawn)
+            self.finished = f'visualizations in {self.folder}'
             return
         if self.video is None:
             self.start(path, frame.rate, drawn.shape[:2])
@@ -192,6 +192,7 @@ class DrawingWriter(Writer):
         if self.video is not None:
             self.video.release()
             publish(self.work, self.path)
+            self.finished = f'visualizations in {self.folder}'
         self.abandon()
 
     def abandon(self) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
 
+import torch
 from mmengine.logging import MMLogger
 from mmengine.model import BaseModule
 from torch import Tensor, is_grad_enabled, nn
@@ -142,6 +143,8 @@ class Stage(nn.Module):
 
 def recomputed(block: nn.Module, x: State) -> State:
     """Run ``block(x)`` with activation checkpointing: it is recomputed in backward."""
+    if torch.compiler.is_compiling():  # it runs a block twice without updating its statistics twice
+        return checkpoint(block, x, use_reentrant=False)
     contexts = partial(_contexts, block)
     return checkpoint(block, x, use_reentrant=False, context_fn=contexts)
 

@@ -15,13 +15,14 @@ from mmeffvit.models.checkpoints.grids import grid_text, grids_in
 from mmeffvit.models.checkpoints.sources import HUB_FILES
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.utils.optional import require
+from mmeffvit.utils.schema import check_fields
 from mmeffvit.utils.text import first_line
 from mmeffvit.version import __version__
 
 from .card import model_card
 from .metafile import find_model
 from .nearest import describe_config, nearest_config
-from .saved import CONFIG, KIND
+from .saved import CONFIG, KIND, SAVED
 
 FILE, CARD = HUB_FILES[0], 'README.md'
 
@@ -113,7 +114,10 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
         recipe = getattr(model, 'recipe', None)
         if recipe is None:
             raise UserError('a backbone is saved with its arguments: build it with get_model(NAME)')
-        return {KIND: dict(**recipe, version=__version__)}
+        content = {KIND: dict(**recipe, version=__version__)}
+        content = json.loads(json.dumps(content, default=list))  # tuples and ranges as lists
+        check_fields(content, SAVED, recipe['name'])
+        return content
     config = getattr(model, 'cfg', None)
     if not isinstance(config, Config):
         raise UserError(

@@ -81,7 +81,7 @@ def open_model(
 
 
 def get_model(
-    name: str,
+    name: str | Path,
     pretrained: bool | str | Path = False,
     *,
     cfg_options: Mapping[str, Any] | None = None,
@@ -109,6 +109,7 @@ def get_model(
         mmeffvit.models.checkpoints.CheckpointError: If the weights cannot be found or read, or do
             not fit.
     """
+    name = str(name)
     kind = classify(name)
     if kind in OWN:
         if pretrained or cfg_options or options:
@@ -144,7 +145,8 @@ def get_backbone(
         raise UserError(f'no weights are released for {model.name}: give a path or an address')
     if pretrained:
         backbone.load_pretrained(model.weights if pretrained is True else pretrained)
-    backbone.recipe = dict(name=model.name, arguments=dict(options))  # saved with it
+    arguments = {key: value for key, value in options.items() if key != 'init_cfg'}
+    backbone.recipe = dict(name=model.name, arguments=arguments)  # saved with its weights
     return backbone
 
 

@@ -86,7 +86,7 @@ def run(
         val_dataloader=loader,
         val_cfg={},
         val_evaluator=Evaluator(Given(values)),
-        experiment_name=tmp_path.name,
+        experiment_name=str(tmp_path),
         default_scope='mmengine',
         **options,
     )

@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 
 from mmeffvit.data import faults
+from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
-from mmeffvit.data.prepare import PrepareOptions, prepare, read
-from mmeffvit.data.records import DataSet
+from mmeffvit.data.prepare import PrepareOptions, prepare, read, split_off
+from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import (
     ImageFacts,
@@ -30,6 +31,7 @@ from mmeffvit.version import __version__
 from tests.data.sets import write_maps, write_voc, write_yolo
 from tests.utils.odd_images import save_rotated
 
+BOX = (1.0, 1.0, 9.0, 9.0)
 MAPS = PrepareOptions(for_segmentor=True)
 BOMB = ''.join(f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]\n' for i in range(1, 30))
 
@@ -275,3 +277,16 @@ def test_cycles_are_not_searched_while_a_dataset_is_read(tmp_path):
     with pytest.raises(UserError, match='does not exist'):
         prepare(tmp_path / 'gone', tmp_path / 'out', PrepareOptions())
     assert gc.isenabled()
+
+
+def test_no_class_loses_its_last_training_image_and_each_of_two_has_one_to_validate(tmp_path):
+    for seed in range(10):
+        pictures = [Picture(Path(f'{i:02}'), [Object(0, BOX, '')]) for i in range(17)]
+        pictures += [Picture(Path('one'), [Object(1, BOX, '')])] + [
+            Picture(Path(f'{i}'), [Object(2, BOX, '')]) for i in 'ab'
+        ]
+        data = DataSet('', tmp_path, ['many', 'one', 'two'], {'train': pictures}, Findings())
+        split_off(data, PrepareOptions(seed=seed))
+        assert len(data.splits['val']) == 4
+        assert (data.count('train')[1], data.count('val')[1]) == (1, 0)
+        assert (data.count('train')[2], data.count('val')[2]) == (1, 1)

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from mmcv.cnn import ConvModule
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from torch import nn
@@ -84,6 +85,13 @@ def test_a_fused_detector_finds_the_same(config_name):
         )
     assert len(found) == len(expected)
     torch.testing.assert_close(found.scores, expected.scores, rtol=1e-3, atol=1e-4)
+
+
+def test_a_convolution_that_normalizes_its_weights_stays_as_it_is():
+    module = ConvModule(4, 8, 3, conv_cfg=dict(type='ConvWS'), norm_cfg=dict(type='BN'))
+    module, images = randomize(module).eval(), torch.randn(1, 4, 9, 9)
+    with torch.no_grad():
+        assert torch.equal(fuse(module)(images), module(images))
 
 
 def test_convolutions_shared_by_levels_are_folded_with_the_norm_of_each_level():

@@ -14,6 +14,7 @@ import mmeffvit
 from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
+from mmeffvit.inference.inputs import as_bgr
 from mmeffvit.inference.model import inference_pipeline
 from mmeffvit.inference.results import Detections, LabelMap
 from tests.inference.untrained import Untrained, save_untrained
@@ -69,11 +70,15 @@ def test_an_array_gives_the_results_of_its_file(detector, photos):
     assert np.array_equal(of_file.masks, of_array.masks)
 
 
-def test_several_inputs_give_a_list_in_the_same_order(detector, photos):
+def test_several_inputs_give_a_list_in_the_same_order(detector, photos, tmp_path):
     both = detector(photos[::-1], batch_size=2)
     assert [found.path.name for found in both] == ['b.png', 'a.png']
     assert [found.path.name for found in detector(photos[0].parent)] == ['a.png', 'b.png']
     assert len(detector([cv2.imread(str(photos[0]))] * 3)) == 3
+    detector([photos[0].parent, cv2.imread(str(photos[0]))], out_dir=tmp_path / 'out')
+    assert sorted(each.name for each in (tmp_path / 'out').iterdir()) == [
+        '000001.png', 'a.png', 'b.png',
+    ]  # fmt: skip
 
 
 def test_a_pipeline_may_begin_with_the_class_of_a_loader(detector):
@@ -98,6 +103,12 @@ def test_pillow_images_gray_and_alpha_are_taken_as_such_files_are(segmentor, tmp
         true = segmentor(path).labels
         for image in (array, Image.open(path)):
             assert (segmentor(image).labels == true).all(), kind
+        drawn = [segmentor.draw(image, segmentor(path)) for image in (array, Image.open(path))]
+        assert np.array_equal(*drawn)
+    deep = np.linspace(0, 65535, 40 * 50).reshape(40, 50).astype(np.uint16)
+    assert np.abs(as_bgr(Image.fromarray(deep))[..., 0] - np.round(deep / 257)).max() <= 1
+    with pytest.raises(UserError, match='has the mode F, 32 bits'):
+        as_bgr(Image.fromarray(deep.astype(np.float32)))
 
 
 def test_results_convert_to_supervision(detector, segmentor, photos):

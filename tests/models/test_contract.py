@@ -282,7 +282,7 @@ def test_one_exported_graph_serves_every_size(family, arch):
 
 @pytest.mark.parametrize(('family', 'arch'), sampled(TINIEST, named('PVTv2', 'SHViT')))
 def test_compiling_breaks_no_graph_and_changes_no_map_or_gradient(family, arch):
-    backbone = build(family, arch).train()
+    backbone = build(family, arch, with_cp=family == 'SHViT').train()
     # traced as by the default backend, which takes half a minute longer per family
     compiled = torch.compile(copy.deepcopy(backbone), backend='aot_eager', fullgraph=True)
     x = torch.randn(2, 3, 80, 96)

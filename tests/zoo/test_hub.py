@@ -81,7 +81,7 @@ def test_the_folder_holds_weights_names_and_numbers_and_a_card(saved):
 
 
 def test_a_backbone_comes_back_with_its_arguments_and_is_no_model_for_the_predictor(tmp_path):
-    options = dict(attention='mobile', out_indices=(1, 2, 3))
+    options = dict(attention='mobile', out_indices=range(1, 4), init_cfg=None)
     backbone = files.with_random_weights(mmeffvit.get_model('efficientformerv2_s0', **options))
     again = mmeffvit.get_model(str(mmeffvit.save_pretrained(backbone, tmp_path / 's0')))
     assert_same(again, backbone)

@@ -45,7 +45,7 @@ def run(
     if into is None:
         conversion = convert(source, prefix=prefix, **values)
     elif any(values.values()):
-        raise UserError('--into does not go with --use-ema and --backbone-only')
+        raise UserError('--into does not go with --use-ema, --backbone-only and --classifier')
     else:
         conversion = convert_into(source, into, prefix=prefix)
         print(conversion.report.by_tensor())

@@ -1,6 +1,8 @@
 """Export graphs for detectors, segmentors, classifiers and backbones."""
 
+from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from torch import nn
 
@@ -33,7 +35,8 @@ def make_graph(model: nn.Module) -> Graph:
     """
     for part, name, module, graph in GRAPHS:
         names = {cls.__name__ for cls in type(getattr(model, part, None)).__mro__}
-        if name in names:
+        if name in names and 'RTMDetInsHead' not in names:  # which has masks
+            check_test_cfg(getattr(model, 'test_cfg', None) or {})
             graph_type = getattr(import_module(f'{__name__}.{module}'), graph)
             return graph_type(model).eval()
     parts = ', '.join(f'{part} {name}' for part, name, *_ in GRAPHS)
@@ -46,3 +49,15 @@ def make_graph(model: nn.Module) -> Graph:
         f'{type(model).__name__} with {heads or "no head"} cannot be exported; there '
         f'are graphs for {parts}'
     )
+
+
+def check_test_cfg(settings: Mapping[str, Any]) -> None:
+    """Reject settings that no graph has."""
+    for part in ('', 'rpn', 'rcnn'):
+        found = settings.get(part) or {} if part else settings
+        name = '.'.join(filter(None, ('model.test_cfg', part)))
+        kind, most = (found.get('nms') or {}).get('type', 'nms'), found.get('max_per_img', 1)
+        if kind != 'nms':
+            raise UserError(f"{name}.nms.type is {kind!r}; only 'nms' can be exported")
+        if most < 1:
+            raise UserError(f'{name}.max_per_img is {most}; give 1 or more to export it')

@@ -92,7 +92,7 @@ def config_metadata(
         nms = test_cfg['nms']
         described['iou_threshold'] = str(nms.get('iou_threshold', 0.5))
         described['class_agnostic'] = json.dumps(bool(nms.get('class_agnostic', False)))
-        if test_cfg.get('max_per_img', -1) > 0:
+        if 'max_per_img' in test_cfg:
             described['max_per_img'] = json.dumps(test_cfg['max_per_img'])
     if (head := getattr(model, 'decode_head', None)) is not None:
         described['align_corners'] = json.dumps(bool(head.align_corners))
@@ -106,7 +106,7 @@ def config_metadata(
 
 
 def resize_of(config: Config) -> dict[str, Any]:
-    """Settings of the test pipeline of a config, for :func:`..predictor.resizing.resize`.
+    """Settings of a test pipeline, for :func:`mmeffvit.deploy.runtime.resizing.resize`.
 
     Returns:
         `decoder` of image files; `scale` (width, height) or None, `keep_ratio`, `truncated` for

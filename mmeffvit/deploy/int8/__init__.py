@@ -1,1 +1,1 @@
-"""int8 quantization of ONNX files."""
+"""int8 quantization of ONNX and LiteRT files."""

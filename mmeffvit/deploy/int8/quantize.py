@@ -1,4 +1,4 @@
-"""Quantize an ONNX file to int8, and compare it with the float file."""
+"""Quantize an ONNX or LiteRT file to int8, and compare it with the float file."""
 
 import json
 import math
@@ -94,7 +94,7 @@ def quantize(
     min_agreement: float | None = None,
     allow_slower: bool = False,
 ) -> Quantization:
-    """Quantize an ONNX file to int8, and write it if it agrees with the float file and is faster.
+    """Quantize an ONNX or LiteRT file to int8, and write it if it agrees and is faster.
 
     Args:
         model: An ONNX or LiteRT file of the export.
@@ -137,6 +137,12 @@ def quantize(
         return [last_steps(session.run(each), known, each.shape[2:]) for each in images]
 
     expected = run(reference, score_thr)
+    scores = [each['scores'] for each in expected if 'boxes' in each]
+    if scores and not any(((each > 0) & (each >= score_thr)).any() for each in scores):
+        raise UserError(
+            'the float file finds no object in the held-out images, so that nothing can be '
+            'compared; lower --score-thr, or give other images'
+        )
     given = reference.metadata
     del reference  # its memory
 

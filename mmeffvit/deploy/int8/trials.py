@@ -85,11 +85,6 @@ def choose(model: Path, trials: Sequence[Trial], *, allow_slower: bool) -> Trial
     """
     agreeing = [trial for trial in trials if trial.agrees]
     tried = '; '.join(map(str, trials))
-    if any(each.kind == 'objects' and not each.value for each in trials[0].measures):
-        raise UserError(
-            'the float file finds no object in the held-out images, so that nothing can be '
-            'compared; lower --score-thr, or give other images'
-        )
     if not agreeing:
         needed = ', '.join(
             f'{each.kind} {each.minimum:g}'

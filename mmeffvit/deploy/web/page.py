@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool
     where = 'in it' if bundle else f'from {CDN}'
     return (
         f'{out}: {len(files)} files, {size:.1f} MiB; ONNX Runtime Web {VERSION} {where}\n'
-        f'python -m http.server -d {out}    then open http://localhost:8000'
+        f'python -m http.server -d {shlex.quote(str(out))}    then open http://localhost:8000'
     )
 
 

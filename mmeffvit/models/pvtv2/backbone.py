@@ -271,5 +271,6 @@ class PVTv2MobiAtt(PVTv2):
         **options: Any,
     ) -> None:
         if mobile_stages is None:
-            mobile_stages = (2, 3) if arch == 'b0' else (0, 1, 2, 3)
+            is_b0 = resolve_row(arch, VARIANTS) == VARIANTS['b0']
+            mobile_stages = (2, 3) if is_b0 else (0, 1, 2, 3)
         super().__init__(arch, mobile_stages=mobile_stages, **options)

@@ -119,7 +119,7 @@ class TeacherHook(Hook):
     def keep(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
         """Keep the maps or logits of the student; called by torch."""
         if module.training:
-            self.kept = outputs
+            self.kept = in_float32(outputs)  # of a mixed-precision student
 
     def add_losses(self, module: nn.Module, inputs: tuple, named: dict, outputs: Any) -> Any:
         """Add to the losses of a step; called by torch."""
@@ -160,6 +160,11 @@ class TeacherHook(Hook):
         if self.optimizer is not None and KEY in checkpoint:
             self.pair.adapters.load_state_dict(checkpoint[KEY]['adapters'])
             self.optimizer.load_state_dict(checkpoint[KEY]['optimizer'])
+
+
+def in_float32(maps: Any) -> Any:
+    """Maps, or nested tuples and lists of them, in float32."""
+    return maps.float() if isinstance(maps, Tensor) else type(maps)(map(in_float32, maps))
 
 
 def choose_losses(names: Sequence[str] | None, scope: str) -> Sequence[str]:

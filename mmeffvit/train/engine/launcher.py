@@ -66,7 +66,10 @@ class AtomicLocalBackend(LocalBackend):
     """
 
     def put(self, obj: bytes, filepath: str | Path) -> None:
-        write_file(filepath, obj)
+        try:
+            write_file(filepath, obj)
+        except OSError as error:  # a full disk names no file
+            raise OSError(error.errno, error.strerror, str(filepath)) from error
 
 
 class WholeCheckpointsRunner(Runner):
@@ -77,7 +80,7 @@ class WholeCheckpointsRunner(Runner):
             super().save_checkpoint(*arguments, **options)
 
 
-class TestRunner(WholeCheckpointsRunner):
+class EvaluationRunner(WholeCheckpointsRunner):
     """A runner that leaves the config that a run has saved in its work dir."""
 
     def dump_config(self) -> None:
@@ -99,7 +102,7 @@ def build_runner(config: Config, *, to_test: bool = False) -> Runner:
         for name in (LAST_CHECKPOINT, *([Path(config.filename).name] if config.filename else [])):
             own_file(Path(config.work_dir, name))
     with building(config):
-        own = TestRunner if to_test else WholeCheckpointsRunner
+        own = EvaluationRunner if to_test else WholeCheckpointsRunner
         build = RUNNERS.build if 'runner_type' in config else own.from_cfg
         runner = build(config)
     if runner.deterministic:

@@ -22,10 +22,10 @@ from mmeffvit.zoo.runs import saved_checkpoints
 
 @contextmanager
 def resumable(work_dir: Path) -> Iterator[None]:
-    """After an interruption, report the last checkpoint and how to resume."""
+    """After an interruption or on a full disk, report the last checkpoint and how to resume."""
     try:
         yield
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, OSError) as error:
         error.__notes__ = [how_to_resume(work_dir)]
         raise
 

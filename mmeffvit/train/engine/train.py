@@ -31,6 +31,7 @@ from mmeffvit.zoo.runs import latest_checkpoint, saved_checkpoints
 from mmeffvit.zoo.source import Source, find_source
 
 from .checkpoint_loader import handed_over
+from .checkpoints import KeepingCheckpointHook, ValidationHook
 from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
@@ -218,9 +219,12 @@ def make_interruptible(runner: Runner) -> None:
     saved in the work dir stays the user's.
     """
     runner.register_hook(ResumableRandomnessHook())
+    runner.register_hook(ValidationHook())
     for hook in runner.hooks:
         if not isinstance(hook, CheckpointHook):
             continue
+        if type(hook) is CheckpointHook:  # a subclass of the user's stays
+            hook.__class__ = KeepingCheckpointHook
         if not hook.backend_args and '://' not in str(hook.out_dir):
             hook.backend_args = dict(backend=BACKEND)
         if hook.max_keep_ckpts == 1:

@@ -8,7 +8,7 @@ from mmengine.config import Config
 from mmeffvit.models.checkpoints.download import FOLDER
 from mmeffvit.models.checkpoints.pretrained import is_pretrained
 from mmeffvit.train.engine.metrics import LOW
-from mmeffvit.utils.text import counted, listed
+from mmeffvit.utils.text import listed
 
 SHOWN = 12  # names of classes
 PAGE = 'docs/troubleshooting.md, "Why is my AP 0?"'
@@ -28,10 +28,9 @@ def advice(
         weights: URL of pretrained weights to suggest.
         unlearned: Names of classes with a metric of 0.
     """
-    name, value = next(iter(metrics.items()), ('', LOW))
+    name, value = next(iter(metrics.items()), ('', 0.0))
     if value < LOW:
-        steps = config.epochs * config.iterations
-        low = f'{name} is {value} % after {counted(steps, "step")}'
+        low = f'{name} is {value} %' if name else 'nothing was detected'
         yield f'{low}: train longer, with --epochs N, or see {PAGE}'
     elif unlearned:
         is_weighted = config.default_scope == 'mmseg' and 'class_weights' in config

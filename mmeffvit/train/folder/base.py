@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
@@ -133,6 +134,11 @@ class Start:
         return self.checkpoint is None and not self.keeps_backbone
 
 
+def in_place(name: str) -> str:
+    """The absolute path of a file, for configs; a URL or the name of a model is unchanged."""
+    return str(Path(name).absolute()) if Path(name).exists() else name
+
+
 def find_start(base: Base, wanted: str = AUTO) -> Start:
     """The best available weights.
 
@@ -148,7 +154,7 @@ def find_start(base: Base, wanted: str = AUTO) -> Start:
         return Start('random weights (--weights none)')
     if wanted != AUTO:
         fetch(wanted)
-        return Start(f'the model in {wanted}', checkpoint=wanted)
+        return Start(f'the model in {wanted}', checkpoint=in_place(wanted))
     released = getattr(read_models().get(base.name), 'weights', None)
     failures = []
     for address, start in (

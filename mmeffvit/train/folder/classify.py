@@ -23,9 +23,9 @@ from .advice import advice
 from .base import Base, Start, find_start, known_weights
 from .options import FinetuneOptions
 from .pipelines import with_cut_images
-from .recipe import WARM_UP, Overrides, ema_momentum, spelled
+from .recipe import Overrides, ema_momentum, spelled
 from .run import trained
-from .write_config import write_lines
+from .write_config import rate_lines, write_lines
 
 CLASSIFIER = 'classifier_shvit_s1'  # without a teacher
 UNLISTABLE = re.compile('[\n\r\ud800-\udfff]')  # in a list of names, one per line
@@ -142,7 +142,7 @@ def config_lines(
     rate = (
         overrides.lr or (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
     )
-    warm_up, interval = max(1, round(WARM_UP * epochs)), max(1, epochs // EPOCHS)
+    interval = max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
     loading = dict(batch_size=batch, num_workers=workers)
     pipelines = {} if cut is None else dict(train=cut.train_pipeline, val=cut.test_pipeline)
@@ -159,20 +159,10 @@ def config_lines(
     )
     sampler = dict(_delete_=True, type='DefaultSampler', shuffle=True)
     counts = dict(num_classes=Code('len(classes)'))
-    # a single epoch has no warm-up
-    rise = dict(start_factor=0.01 if epochs > warm_up else 1.0, by_epoch=True, begin=0, end=warm_up)
-    fall = dict(
-        by_epoch=True,
-        begin=warm_up,
-        end=Code(f'max(epochs, {warm_up + 1})'),
-        T_max=Code(f'max(1, epochs - {warm_up})'),
-        eta_min=float(f'{rate / 100:.2g}'),
-    )
-    schedulers = [dict(type='LinearLR', **rise), dict(type='CosineAnnealingLR', **fall)]
     average = dict(momentum=ema_momentum(epochs * iterations), update_buffers=True)
     best = dict(max_keep_ckpts=2, save_best='accuracy/top1', rule='greater')
     return [
-        assign('train_dataloader', dict(loading, sampler=sampler, dataset=train)),
+        assign('train_dataloader', dict(loading, sampler=sampler, drop_last=True, dataset=train)),
         assign('val_dataloader', dict(loading, dataset=val)),
         'test_dataloader = val_dataloader',
         assign('val_evaluator', dict(topk=1)),
@@ -182,11 +172,8 @@ def config_lines(
         assign('load_from', start.checkpoint),
         assign('model', dict(data_preprocessor=counts, head=counts)),
         '',
-        assign('epochs', epochs),
-        f'iterations = {iterations}  # of an epoch',
+        *rate_lines(epochs, iterations, overrides.lr or float(f'{rate:.2g}')),
         assign('train_cfg', dict(max_epochs=Code('epochs'), val_interval=interval)),
-        assign('optim_wrapper', dict(optimizer=dict(lr=overrides.lr or float(f'{rate:.2g}')))),
-        assign('param_scheduler', schedulers),
         assign('custom_hooks', [dict(type='mmeffvit.EMAHook', **average)]),
         assign('default_hooks', dict(checkpoint=dict(interval=interval, **best))),
     ]

@@ -20,7 +20,7 @@ from mmeffvit.utils.text import align, check_names, counted, listed
 from mmeffvit.zoo.nearest import nearest_config
 from mmeffvit.zoo.source import Kind, classify, find_source
 
-from .base import AUTO, Base
+from .base import AUTO, Base, in_place
 from .options import FinetuneOptions
 from .run import Finish, finetune
 from .write_config import Teaching
@@ -119,8 +119,8 @@ def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching
     if not is_model or wanted == [NO_LOSS]:
         return Teaching(options.wanted.sure_score)
     losses = tuple(choose_losses(wanted, base.config.default_scope))
-    places = in_place(teacher), in_place(options.checkpoint)
-    return Teaching(options.wanted.sure_score, *places, losses=losses)
+    checkpoint = options.checkpoint and in_place(options.checkpoint)
+    return Teaching(options.wanted.sure_score, in_place(teacher), checkpoint, losses=losses)
 
 
 def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
@@ -131,11 +131,6 @@ def with_one_process(own: FinetuneOptions) -> FinetuneOptions:
             'give --losses none, or --nproc-per-node 1'
         )
     return replace(own, overrides=replace(own.overrides, processes=1))
-
-
-def in_place(name: str | None) -> str | None:
-    """The absolute path of a file; a URL or the name of a model is unchanged."""
-    return str(Path(name).absolute()) if name and Path(name).exists() else name
 
 
 def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
@@ -202,9 +197,12 @@ def make_reader(
 
 def describe_teacher(teacher: str, checkpoint: str | None) -> dict[str, Any]:
     """The identity of a teacher: names, and sizes and times of its files."""
+    names = [teacher, checkpoint]
+    if checkpoint is None and classify(teacher).has_weights:
+        names.append(str(find_source(teacher).open_weights().path))
     stamps = [
         (stat.st_size, stat.st_mtime_ns)
-        for name in (teacher, checkpoint)
+        for name in names
         if name is not None and os.path.isfile(name) and (stat := os.stat(name))
     ]
     return dict(teacher=teacher, checkpoint=checkpoint, stamps=stamps)
@@ -272,7 +270,7 @@ def compare(
         reader=read_labeled,
         export=[],
         int8=False,
-        resume=own.resume if has_config else None,
+        resume='auto' if own.resume and has_config else None,
     )
     alone = finetune(labeled, options, finish)
     names = list(in_percent(metrics))

@@ -117,7 +117,6 @@ class Recipe:
         val_every: Epochs between validations.
         patience: Validations without a better metric after which training stops; 0 never stops.
         rate: Learning rate.
-        warm_up: Warm-up steps.
         ema_momentum: Share of the new weights in the average.
         last_epochs: Epochs without mosaic at the end.
         workers: Data-loading processes.
@@ -133,7 +132,6 @@ class Recipe:
     val_every: int
     patience: int
     rate: float
-    warm_up: int
     ema_momentum: float
     last_epochs: int
     workers: int
@@ -198,7 +196,6 @@ def make_recipe(
         patience=math.ceil(patience / val_every),
         rate=overrides.lr
         or fit_rate(base, batch * overrides.accumulate, from_scratch=from_scratch),
-        warm_up=fit_warm_up(total),
         ema_momentum=ema_momentum(total),
         last_epochs=max(1, round(LAST * epochs)),
         workers=fit_workers(processes),

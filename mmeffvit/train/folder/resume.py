@@ -21,6 +21,7 @@ from .recipe import Overrides, spelled
 
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
+NEEDED = ('train_dataloader', 'epochs', 'iterations')  # in the config
 STEPS = ('amp', 'cfg_options')  # that the config does not have
 
 
@@ -64,6 +65,10 @@ def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> Finetune
             f'the run in {config_path.parent} is on {before["data"]}, not on {data}: choose '
             'another --work-dir'
         )
+    if absent := [name for name in NEEDED if name not in config]:
+        raise UserError(
+            f'{config_path} has no {absent[0]}: it is not the config of a run on a dataset'
+        )
     processes = config.get('processes', 1)
     used = dict(processes=processes, batch=config.train_dataloader.batch_size * processes)
     changed = {
@@ -84,6 +89,7 @@ def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> Finetune
         epochs = -(-options.overrides.steps // config.iterations)
     if epochs not in (None, config.epochs):
         change_epochs(config_path, config, epochs, options.resume)
+    logger.info(f'{config_path.parent}: resumed with its index, as {data} was at the start')
     settings = before.get('cfg_options')
     return replace(
         options,
@@ -98,7 +104,8 @@ def change_epochs(path: Path, config: Config, epochs: int, resume: str | None) -
     run = path.with_name('run')
     start = latest_checkpoint(run) if resume == 'auto' else open_checkpoint(resume)
     meta = start.meta if start is not None else {}
-    done = meta.get('iter', 0) // config.iterations
+    by_epoch = config.train_cfg.get('max_epochs') is not None
+    done = meta.get('epoch', 0) if by_epoch else meta.get('iter', 0) // config.iterations
     text, count = re.subn(
         r'^epochs = \d+$', f'epochs = {epochs}', path.read_text(), flags=re.MULTILINE
     )

@@ -86,8 +86,8 @@ def trained(
             options = resumed(path, config, options)
         else:
             options = replace(options, seed=options.seed or 0)
+            record(path, config, options)  # first: a config without it would have the defaults
             write(path, base, config, options)
-            record(path, config, options)
         run = replace(options, work_dir=folder / 'run')
         how = dict(amp=uses_amp(options), resume=options.resume)
         processes = load_config(config).get('processes', 1)

@@ -23,7 +23,7 @@ from mmeffvit.utils.text import counted
 
 from .base import Base, Start, with_class_count
 from .pipelines import pipelines
-from .recipe import Overrides, Recipe, class_weights
+from .recipe import Overrides, Recipe, class_weights, fit_warm_up
 
 OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
 DATA = 'data.json'
@@ -144,9 +144,11 @@ def data_lines(
     tests, mode, complete = readers, {}, {}
     if not base.is_segmentor:
         tests, mode = batches, dict(test_mode=True)
-        # a last batch of one image would be too small for batch norms
-        sampler = base.config.train_dataloader.get('batch_sampler')
-        complete = dict(batch_sampler=dict(drop_last=True)) if sampler else dict(drop_last=True)
+        # a last batch of one image would be too small for batch norms; mmdet's sampler of batches
+        # with equal shapes would drop whole ones, of a small dataset all
+        complete = dict(drop_last=True)
+        if base.config.train_dataloader.get('batch_sampler'):
+            complete['batch_sampler'] = None
     train = dict(batches, **complete, dataset=train_dataset(base, overrides, has_scores))
     lines = [assign('train_dataloader', train)]
     for name in ('val', 'test'):
@@ -304,29 +306,12 @@ def schedule(
 ) -> list[str]:
     by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
     unit = '' if by_epoch else ' * iterations'
-    # in epochs where there are any: their length depends on --class-balanced and on the processes
-    start, end = ('warm_up / iterations', 'epochs') if by_epoch else ('warm_up', f'epochs{unit}')
-    unit_of = dict(convert_to_iter_based=True) if by_epoch else dict(by_epoch=False)
-    rise = dict(type='LinearLR', start_factor=0.01, begin=0, end=Code(start), **unit_of)
-    fall = dict(
-        type='CosineAnnealingLR',
-        begin=Code(start),
-        end=Code(end),
-        T_max=Code(f'{end} - {start}'),
-        eta_min=Code(f'{FLOOR} * rate'),
-        **unit_of,
-    )
-    update: dict[str, Any] = dict(optimizer=dict(lr=Code('rate')))
+    accumulated = {}
     if overrides.accumulate > 1:
-        update['accumulative_counts'] = overrides.accumulate
+        accumulated['accumulative_counts'] = overrides.accumulate
     lines = [
         f'# learning rate of the base: {base.optimizer["lr"]:g} for batch size {base.batch_size}',
-        assign('epochs', recipe.epochs),
-        f'iterations = {recipe.iterations}  # of an epoch',
-        f'warm_up = {recipe.warm_up}  # iterations',
-        assign('rate', recipe.rate),
-        assign('optim_wrapper', update),
-        assign('param_scheduler', [rise, fall] if recipe.warm_up else [fall]),
+        *rate_lines(recipe.epochs, recipe.iterations, recipe.rate, by_epoch, **accumulated),
     ]
     loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
     loop['val_interval'] = Code(f'{recipe.val_every}{unit}')
@@ -349,6 +334,38 @@ def schedule(
     return lines
 
 
+def rate_lines(
+    epochs: int, iterations: int, rate: float, by_epoch: bool = True, **update: Any
+) -> list[str]:
+    """The lines of the length of a run and of its learning rate: a warm-up, then a cosine.
+
+    ``update`` are further arguments of the optimizer's wrapper.
+    """
+    warm_up = fit_warm_up(epochs * iterations)
+    # in epochs where there are any: their length depends on --class-balanced and on the processes
+    start, end = ('warm_up', 'epochs * iterations')
+    unit: dict[str, Any] = dict(by_epoch=False)
+    if by_epoch:
+        start, end, unit = 'warm_up / iterations', 'epochs', dict(convert_to_iter_based=True)
+    rise = dict(type='LinearLR', start_factor=0.01, begin=0, end=Code(start), **unit)
+    fall = dict(
+        type='CosineAnnealingLR',
+        begin=Code(start),
+        end=Code(end),
+        T_max=Code(f'{end} - {start}'),
+        eta_min=Code(f'{FLOOR} * rate'),
+        **unit,
+    )
+    return [
+        assign('epochs', epochs),
+        f'iterations = {iterations}  # of an epoch',
+        f'warm_up = {warm_up}  # iterations',
+        assign('rate', rate),
+        assign('optim_wrapper', dict(optimizer=dict(lr=Code('rate')), **update)),
+        assign('param_scheduler', [rise, fall] if warm_up else [fall]),
+    ]
+
+
 def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[dict]:
     """EMA weights, the end of mosaics, the end of training, a teacher."""
     average = dict(
@@ -364,8 +381,8 @@ def hooks(base: Base, recipe: Recipe, teaching: Teaching | None = None) -> list[
         last = Code('last_pipeline')
         wanted.append(dict(type='PipelineSwitchHook', switch_epoch=start, switch_pipeline=last))
     if recipe.patience:
-        stop = dict(monitor=base.metric, rule='greater', patience=recipe.patience, min_delta=0.0)
-        wanted.append(dict(type='EarlyStoppingHook', **stop))  # patience in validations
+        stop = dict(monitor=base.metric, rule='greater', patience=recipe.patience)
+        wanted.append(dict(type='mmeffvit.EarlyStoppingHook', **stop))  # patience in validations
     if teaching and teaching.teacher:
         source = dict(teacher=Code('teacher'), checkpoint=Code('teacher_checkpoint'))
         wanted.append(dict(type='mmeffvit.TeacherHook', **source, losses=teaching.losses))

@@ -8,12 +8,13 @@ from mmengine.config import ConfigDict
 from torch import nn
 from torch.export import Dim
 
-from mmeffvit.deploy.compare import batch, make_batches, match
+from mmeffvit.deploy.compare import Limits, batch, compare_objects, make_batches, match
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.graphs import make_graph, ops
+from mmeffvit.deploy.graphs import check_test_cfg, make_graph, ops
 from mmeffvit.deploy.graphs.any_size import AnySizeAdaptiveAvgPool2d, AnySizeUpsample
 from mmeffvit.deploy.graphs.dense import rows
 from mmeffvit.deploy.runtime.predictor import paste_mask
+from mmeffvit.errors import UserError
 from tests.deploy import models
 
 
@@ -55,10 +56,29 @@ def test_without_unlikely_pairs_the_same_is_found(name, batch):
             assert all(map(torch.equal, found, expected))
 
 
-def test_unsupported_nms_is_rejected():
-    boxes, scores = torch.rand(2, 2, 4), torch.rand(2, 2)
-    with pytest.raises(ValueError, match='soft_nms'):
-        ops.batched_nms(boxes, scores, torch.zeros(2, 2), dict(type='soft_nms'), 5)
+@pytest.mark.parametrize(
+    ('settings', 'message'),
+    [
+        (dict(nms=dict(type='soft_nms')), "model.test_cfg.nms.type is 'soft_nms'"),
+        (dict(rpn=dict(nms=dict(type='soft_nms'))), "model.test_cfg.rpn.nms.type is 'soft_nms'"),
+        (dict(rcnn=dict(max_per_img=-1)), r'model.test_cfg.rcnn.max_per_img is -1; give 1 or more'),
+    ],
+)
+def test_settings_that_no_graph_has_are_rejected(settings, message):
+    check_test_cfg(dict(max_per_img=100, nms=dict(type='nms')) | dict(rpn=None))
+    with pytest.raises(UserError, match=message):
+        check_test_cfg(settings)
+
+
+def test_masks_are_compared_above_the_threshold_of_the_config():
+    cells = np.random.default_rng(0).random((1, 8, 8))
+    objects = dict(boxes=np.array([[0.0, 0, 32, 32]]), scores=np.ones(1), labels=np.zeros(1))
+    expected = {**objects, 'masks': paste_mask(cells[0], objects['boxes'][0], (32, 32), 0.3)[None]}
+    for threshold, agrees in ((0.3, True), (0.5, False)):
+        found = compare_objects(
+            expected, {**objects, 'masks': cells}, Limits(mask_threshold=threshold)
+        )
+        assert all(each.agrees for each in found) == agrees
 
 
 def test_unused_entries_are_empty():

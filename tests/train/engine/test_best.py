@@ -1,10 +1,44 @@
-"""Which checkpoint of a run is the best."""
+"""Which checkpoint of a run is the best, also if the run is interrupted and resumed."""
+
+from pathlib import Path
 
 import pytest
+import torch
+from mmengine.runner import Runner
 
+from mmeffvit.models.checkpoints.read import read_content
+from mmeffvit.train.engine.checkpoints import EarlyStoppingHook
 from mmeffvit.train.engine.train import make_interruptible
 from mmeffvit.zoo.runs import best_checkpoint
 from tests.cli.test_console import run
+
+KEY = 'coco/bbox_mAP'
+
+
+def train(
+    folder: Path,
+    values: tuple[float, ...],
+    *,
+    epochs: int = 3,
+    prepare: object = make_interruptible,
+    resume: Path | None = None,
+    rule: str | None = 'greater',
+    key: str = KEY,
+    by_epoch: bool = True,
+) -> Runner:
+    """Train with these metrics; ``resume`` is the checkpoint to go on from."""
+    folder.mkdir(exist_ok=True)
+    most = dict(max_epochs=epochs) if by_epoch else dict(max_iters=epochs, val_interval=1)
+    saving = dict(type='CheckpointHook', save_best=key, rule=rule, by_epoch=by_epoch, interval=1)
+    given = dict(resume=True, load_from=str(resume)) if resume else {}
+    return run(
+        folder, prepare, dict(by_epoch=by_epoch, **most), images=2, values=values,
+        default_hooks=dict(checkpoint=saving), **given,
+    )  # fmt: skip
+
+
+def best_of(folder: Path) -> list[str]:
+    return sorted(path.name.removeprefix('best_coco_bbox_mAP_') for path in folder.glob('best_*'))
 
 
 @pytest.mark.parametrize('rule', ['greater', None])
@@ -12,9 +46,82 @@ from tests.cli.test_console import run
     ('values', 'best'), [((0.0, 0.0, 0.0), 3), ((0.0, 0.2, 0.1), 2), ((0.3, 0.2, 0.3), 3)]
 )
 def test_the_last_of_equal_checkpoints_is_the_best(values, best, rule, tmp_path):
-    saving = dict(type='CheckpointHook', save_best='auto' if rule is None else 'coco/bbox_mAP')
-    run(
-        tmp_path, make_interruptible, dict(by_epoch=True, max_epochs=3), images=2, values=values,
-        default_hooks=dict(checkpoint=dict(saving, rule=rule)),
-    )  # fmt: skip
+    train(tmp_path, values, rule=rule, key='auto' if rule is None else KEY)
+    assert best_of(tmp_path) == [f'epoch_{best}.pth']
     assert best_checkpoint(tmp_path).path.name == f'best_coco_bbox_mAP_epoch_{best}.pth'
+
+
+class StoppedError(Exception):
+    """The run ends here."""
+
+
+def test_the_best_checkpoint_stays_until_a_better_one_is_on_disk(tmp_path):
+    def stops_at_best(runner: Runner) -> None:
+        make_interruptible(runner)
+        save = runner.save_checkpoint
+
+        def stop(folder: str, filename: str, *arguments: object, **options: object) -> None:
+            if filename.startswith('best_') and runner.epoch == 2:
+                raise StoppedError
+            save(folder, filename, *arguments, **options)
+
+        runner.save_checkpoint = stop
+
+    with pytest.raises(StoppedError):
+        train(tmp_path, (0.1, 0.9, 0.5), prepare=stops_at_best)
+    assert best_of(tmp_path) == ['epoch_1.pth']
+    train(tmp_path, (0.9, 0.5), resume=tmp_path / 'epoch_2.pth')
+    assert best_of(tmp_path) == ['epoch_2.pth']
+
+
+@pytest.mark.parametrize('by_epoch', [True, False])
+def test_a_validation_that_was_interrupted_is_run_when_the_run_is_resumed(by_epoch, tmp_path, log):
+    with pytest.raises(StopIteration):  # at the second validation
+        train(tmp_path, (0.1,), by_epoch=by_epoch)
+    unit = 'epoch' if by_epoch else 'iter'
+    latest = tmp_path / f'{unit}_2.pth'
+    train(tmp_path, (0.9, 0.5), resume=latest, by_epoch=by_epoch)
+    assert best_of(tmp_path) == [f'{unit}_2.pth']
+    assert log.text.count('validating the checkpoint') == 1
+    # the control: what was validated is not validated again
+    train(tmp_path, (), resume=tmp_path / f'{unit}_3.pth', by_epoch=by_epoch)
+    assert log.text.count('validating the checkpoint') == 1
+
+
+def test_a_resumed_run_deletes_nothing_outside_of_its_folder(tmp_path):
+    first, second, foreign = (tmp_path / name for name in ('first', 'second', 'thesis'))
+    foreign.mkdir()
+    train(first, (0.1, 0.2, 0.2), epochs=2)
+    kept = best_of(first)
+    train(second, (0.9,), resume=first / 'epoch_2.pth')
+    assert best_of(first) == kept
+    assert best_of(second) == ['epoch_3.pth']
+    content = read_content(first / 'epoch_2.pth')
+    for place in (foreign, first / 'epoch_1.pth'):
+        content['message_hub']['runtime_info']['best_ckpt'] = str(place)
+        torch.save(content, tmp_path / 'found.pth')
+        train(first, (0.9,), resume=tmp_path / 'found.pth')
+        assert place.exists()
+
+
+@pytest.mark.parametrize(
+    ('values', 'last'), [((0.5, 0.4, 0.3, 0.2), 3), ((0.0,) * 5, 3), ((0.1, 0.2, 0.1, 0.3, 0.1), 5)]
+)
+def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, last, tmp_path):
+    def stops_early(runner: Runner) -> None:
+        make_interruptible(runner)
+        runner.register_hook(EarlyStoppingHook(monitor=KEY, rule='greater', patience=2))
+
+    whole = train(tmp_path / 'whole', values, epochs=5, prepare=stops_early)
+    assert whole.epoch == last
+    train(tmp_path / 'parts', values, epochs=2, prepare=stops_early)
+    found = train(
+        tmp_path / 'parts', values[2:], epochs=5, prepare=stops_early,
+        resume=tmp_path / 'parts' / 'epoch_2.pth',
+    )  # fmt: skip
+    assert found.epoch == last
+    again = train(
+        tmp_path / 'parts', (), epochs=5, prepare=stops_early,
+        resume=tmp_path / 'parts' / f'epoch_{last}.pth',
+    )  # fmt: skip
+    assert again.epoch == last

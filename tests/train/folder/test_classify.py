@@ -4,16 +4,20 @@ import shutil
 from pathlib import Path
 
 import pytest
+from mmengine.config import Config
 
 from mmeffvit.config.load import load_config
 from mmeffvit.data.detect import detect
 from mmeffvit.errors import UserError
-from mmeffvit.train.folder.classify import classify
+from mmeffvit.train.folder.base import Start
+from mmeffvit.train.folder.classify import classify, config_lines
 from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.train.folder.recipe import Overrides
 from tests.conftest import output_of
 from tests.data import layouts
+from tests.train.folder.test_config import peak_and_end
 
+NEEDED = ('rate', 'epochs', 'iterations', 'param_scheduler')
 CLASSES = ['a {{b}}', 'rose', "tulip'", 'été']
 
 
@@ -61,3 +65,14 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
     (parts / 'val' / 'rose').rename(parts / 'val' / 'daisy')
     with pytest.raises(UserError, match=r'classes that .*train does not have: daisy'):
         classify(parts, FinetuneOptions(weights='none', work_dir=tmp_path / 'work'))
+
+
+@pytest.mark.parametrize(('epochs', 'number'), [(1, 40), (6, 10), (14, 5), (60, 300)])
+def test_a_classifier_reaches_its_learning_rate_and_no_batch_has_one_image(epochs, number):
+    lines = config_lines(number, Overrides(epochs=epochs, batch=4), Start('random weights'))
+    names = dict(data_root='', index='', classes=['a', 'b'], val_dataloader={})
+    exec('\n'.join(lines), names)
+    peak, _ = peak_and_end(Config({key: names[key] for key in NEEDED}))
+    assert peak == pytest.approx(names['rate'], rel=0.02)
+    assert names['train_dataloader']['drop_last']
+    assert names['iterations'] == number // 4

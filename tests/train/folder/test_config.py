@@ -23,6 +23,7 @@ from mmeffvit.train.folder.recipe import (
     class_weights,
     fit_rate,
     fit_validations,
+    fit_warm_up,
     make_recipe,
     why_one_process,
 )
@@ -192,11 +193,13 @@ def test_options_are_in_the_config(tmp_path):
     assert config.train_dataloader.dataset.type == 'ClassBalancedDataset'
     assert config.train_dataloader.dataset.dataset.type == 'CocoDataset'
     hooks = {hook['type']: hook for hook in config.custom_hooks}
-    assert hooks['EarlyStoppingHook']['patience'] == 4  # validations, each after two epochs
+    assert (
+        hooks['mmeffvit.EarlyStoppingHook']['patience'] == 4
+    )  # validations, each after two epochs
     assert hooks['PipelineSwitchHook']['switch_epoch'] == 40 - 6
     assert config.optim_wrapper.optimizer.lr == fit_rate(Base.of('rtmdet_swiftformer_xs'), 8)
     never = write(tmp_path, 'rtmdet_swiftformer_xs', Overrides(patience=0))
-    assert 'EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
+    assert 'mmeffvit.EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
 
 
 def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp_path):
@@ -303,8 +306,8 @@ def test_fewer_images_get_more_epochs_and_smaller_batches():
     )
     assert (few.epochs, few.batch * few.processes) == (300, 3)
     assert (many.epochs, many.batch * many.processes) == (10, 8)
-    assert few.warm_up < few.epochs * few.iterations / 5
-    assert many.warm_up == 500
+    assert fit_warm_up(few.epochs * few.iterations) < few.epochs * few.iterations / 5
+    assert fit_warm_up(many.epochs * many.iterations) == 500
 
 
 def test_the_given_rate_is_the_one_that_the_schedule_ends_below():

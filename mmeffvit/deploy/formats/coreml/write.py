@@ -100,7 +100,7 @@ def as_image_model(model: Any, graph: RawGraph, metadata: Mapping[str, str]) -> 
 
 
 def with_nms(model: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
-    """A pipeline of the model and Core ML's class-wise NMS.
+    """A pipeline of the model and Core ML's NMS.
 
     Its outputs are ``confidence`` (K, classes) and ``coordinates`` (K, 4) of the K remaining boxes,
     which Vision returns as ``VNRecognizedObjectObservation``. ``iouThreshold`` and
@@ -120,7 +120,7 @@ def nms_of(spec: Any, graph: VisionBoxes, classes: Sequence[str]) -> Any:
     layer = suppression.nonMaximumSuppression
     layer.iouThreshold = cfg.nms.get('iou_threshold', 0.5)
     layer.confidenceThreshold = cfg.get('score_thr', 0.0)
-    layer.pickTop.perClass = True
+    layer.pickTop.perClass = not cfg.nms.get('class_agnostic', False)
     shapes = {}
     for feature in spec.description.output:
         shapes[feature.name] = tuple(feature.type.multiArrayType.shape)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.deploy.formats.coreml.write import nms_of
 from mmeffvit.deploy.formats.fixed_size import calls, export_fixed, lower_rank, shape_of
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.graphs import make_graph
@@ -77,6 +78,10 @@ def test_a_detector_takes_an_image_and_ends_with_nms_and_class_names(name, tools
     nms = spec.pipeline.models[1].nonMaximumSuppression
     assert tuple(nms.stringClassLabels.vector) == models.CLASSES
     assert nms.pickTop.perClass
+    model.test_cfg.nms.class_agnostic = True
+    graph = for_vision(make_graph(model), (96, 128))
+    nms = nms_of(spec.pipeline.models[0], graph, models.CLASSES).nonMaximumSuppression
+    assert not nms.pickTop.perClass
     assert nms.iouThreshold == pytest.approx(model.test_cfg.nms.iou_threshold)
     assert nms.confidenceThreshold == pytest.approx(model.test_cfg.get('score_thr', 0))
     assert json.loads(package.user_defined_metadata['outputs']) == ['confidence', 'coordinates']

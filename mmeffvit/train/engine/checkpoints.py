@@ -1,0 +1,140 @@
+"""What a resumed run goes on from: its best checkpoint, its validations and its early stopping."""
+
+import re
+from collections.abc import Mapping, MutableMapping
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from mmengine.dist import is_main_process
+from mmengine.hooks import CheckpointHook, Hook
+from mmengine.hooks import EarlyStoppingHook as StockEarlyStoppingHook
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+from mmeffvit.registries import HOOKS
+from mmeffvit.utils.messages import logger
+
+VALIDATED = 'step_validated'  # the step that was validated last
+STOPPING = 'early_stopping'  # validations without a better metric, and the best metric
+PATHS, SCORES = 'best_ckpt', 'best_score'  # mmengine's names, which more than one metric extend
+
+
+class KeepingCheckpointHook(CheckpointHook):
+    """mmengine's hook, which deletes the best checkpoint only once a better one is on disk.
+
+    A checkpoint names the best one of its run, and a resumed run would delete whatever that is: it
+    has to be in the folder of this run. The checkpoint of a step is saved again after its
+    validation, which a resumed run then does not repeat.
+    """
+
+    has_better = False  # the last validation was the best
+
+    def before_train(self, runner: Runner) -> None:
+        info = runner.message_hub.runtime_info
+        steps = info.get('keep_ckpt_ids', ())
+        info['keep_ckpt_ids'] = [step for step in steps if isinstance(step, int)]
+        info.setdefault(VALIDATED, runner.iter)
+        super().before_train(runner)
+        self.find_best(info)
+
+    def find_best(self, info: MutableMapping[str, Any]) -> None:
+        """Look for the best checkpoints of a resumed run in its folder, and forget all others."""
+        for key in [key for key in info if key.startswith(PATHS)]:
+            path = self.file_backend.join_path(self.out_dir, Path(str(info[key])).name)
+            if re.search(r'best_[^/\\]*\.pth$', path) and self.file_backend.isfile(path):
+                info[key] = path
+            else:
+                del info[key]
+                info.pop(key.replace(PATHS, SCORES), None)
+        if self.save_best:
+            self.best = {name: info.get(self.key_of(name)) for name in self.best}
+
+    def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
+        runner.message_hub.update_info(VALIDATED, runner.iter)
+        super().after_val_epoch(runner, metrics)
+        step = runner.epoch if self.by_epoch else runner.iter
+        name = self.filename_tmpl.format(step)
+        is_saved = self.last_ckpt is not None and Path(self.last_ckpt).name == name
+        if is_saved and not self.has_better:
+            self._save_checkpoint_with_step(
+                runner, step, dict(epoch=runner.epoch, iter=runner.iter)
+            )
+
+    def key_of(self, name: str) -> str:
+        """Mmengine's name for the best checkpoint by a metric."""
+        return PATHS if len(self.key_indicators) == 1 else f'{PATHS}_{name}'
+
+    @property
+    def best(self) -> dict[str, str | None]:
+        """The best checkpoint by each metric."""
+        if len(self.key_indicators) == 1:
+            return {self.key_indicators[0]: self.best_ckpt_path}
+        return dict.fromkeys(self.key_indicators) | self.best_ckpt_path_dict
+
+    @best.setter
+    def best(self, paths: dict[str, str | None]) -> None:
+        if len(self.key_indicators) == 1:
+            (self.best_ckpt_path,) = paths.values()
+        else:
+            self.best_ckpt_path_dict = paths
+
+    def _save_best_checkpoint(self, runner: Runner, metrics: Mapping[str, float]) -> None:
+        self.has_better = False
+        if not self.save_best:
+            return
+        before = self.best
+        self.best = dict.fromkeys(before)  # mmengine would delete them first
+        super()._save_best_checkpoint(runner, metrics)
+        after = self.best
+        self.has_better = any(after.values())
+        self.best = {name: path or before[name] for name, path in after.items()}
+        for path in {*before.values()} - {*self.best.values(), None}:
+            if is_main_process() and self.file_backend.isfile(path):
+                self.file_backend.remove(path)
+
+
+class ValidationHook(Hook):
+    """Validate the checkpoint that a run resumes from, if that was interrupted or never begun."""
+
+    priority = 'LOWEST'  # all others are ready
+
+    def before_train(self, runner: Runner) -> None:
+        done = runner.message_hub.runtime_info.get(VALIDATED, runner.iter)
+        if done != runner.iter and is_due(runner):
+            logger.info('validating the checkpoint, which the interrupted run has not')
+            runner.val_loop.run()
+
+
+def is_due(runner: Runner) -> bool:
+    """Whether mmengine's loops validate after the current epoch or step."""
+    loop = runner.train_loop
+    loop._decide_current_val_interval()
+    by_epoch = isinstance(loop, EpochBasedTrainLoop)
+    step, last = (loop.epoch, loop.max_epochs) if by_epoch else (loop.iter, loop.max_iters)
+    is_end = step % loop.val_interval == 0 or step == last
+    return runner.val_loop is not None and step >= loop.val_begin and is_end
+
+
+@HOOKS.register_module()
+class EarlyStoppingHook(StockEarlyStoppingHook):
+    """mmengine's hook, which a resumed run continues; an equal metric is no better one.
+
+    Args:
+        patience: Validations without a better metric after which training stops.
+        min_delta: By how much a better metric is above the best one, or below it.
+        arguments: See mmengine's hook.
+    """
+
+    priority = 'LOW'  # before the hook that saves
+
+    def __init__(self, *, patience: int = 5, min_delta: float = 1e-6, **arguments: Any) -> None:
+        super().__init__(patience=patience, min_delta=min_delta, **arguments)
+
+    def before_train(self, runner: Runner) -> None:
+        first = 0, -inf if self.rule == 'greater' else inf
+        self.wait_count, self.best_score = runner.message_hub.runtime_info.get(STOPPING, first)
+        runner.train_loop.stop_training = self.wait_count >= self.patience
+
+    def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
+        super().after_val_epoch(runner, metrics)
+        runner.message_hub.update_info(STOPPING, [self.wait_count, self.best_score])
