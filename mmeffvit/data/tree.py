@@ -1,9 +1,11 @@
 """The files of a dataset, listed once for every format."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +82,22 @@ class Tree:
         return found
 
     def sample(self, *suffixes: str) -> list[Path]:
-        """Some annotation files of every folder."""
+        """Some annotation files of every folder: of many, the first and the largest ones."""
         by_folder = defaultdict(list)
         for path in self.of(*suffixes):
             by_folder[path.parent].append(path)
-        return [
-            path
-            for paths in by_folder.values()
-            for path in (paths if len(paths) <= MANY else paths[:SAMPLED])
-        ]
+        found: dict[Path, None] = {}
+        for paths in by_folder.values():
+            some = paths
+            if len(paths) > MANY:  # the first may be of images without objects
+                some = [*paths[:SAMPLED], *nlargest(SAMPLED, paths, size_of)]
+            found |= dict.fromkeys(some)
+        return list(found)
+
+    def passing(self, test: Callable[[Path], object], *suffixes: str) -> list[Path]:
+        """The annotation files that pass a test; all are tested if one of a sample passes."""
+        passes = any(test(path) for path in self.sample(*suffixes))
+        return [path for path in self.of(*suffixes) if test(path)] if passes else []
 
     def match(self, paths: list[Path], noun: str, what: str) -> Match | None:
         """A match of these files, by their number and what they have; None without any."""
@@ -113,6 +122,14 @@ class Tree:
             return read_file(path)
         except UserError:
             return b''
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 if it cannot be read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def root_around(path: Path) -> Path:

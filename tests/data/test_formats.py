@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mmeffvit.data.detect import Task, detect
-from mmeffvit.data.prepare import PrepareOptions, prepare
+from mmeffvit.data.prepare import PrepareOptions, prepare, read
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
@@ -153,11 +153,18 @@ def test_a_folder_without_data_is_rejected_with_a_fix(break_it, words, tmp_path)
         prepare(root, tmp_path / 'index', PrepareOptions())
 
 
-def test_xml_files_for_validation_alone_are_rejected(tmp_path):
+def test_images_beside_a_list_for_validation_alone_are_to_train_on(tmp_path):
     root = write_voc(tmp_path / 'data')
+    before = read(root, PrepareOptions()).splits
     (root / 'ImageSets/Main/train.txt').unlink()
-    with pytest.raises(UserError, match=r'no object in any \.xml file to train on'):
-        prepare(root, tmp_path / 'index', PrepareOptions())
+    after = read(root, PrepareOptions()).splits
+    assert [p.path for p in after['val']] == [p.path for p in before['val']]
+    assert {p.path for p in after['train']} >= {p.path for p in before['train']}
+    for path in root.glob('Annotations/*.xml'):
+        if path.stem not in (root / 'ImageSets/Main/val.txt').read_text().split():
+            path.unlink()
+    with pytest.raises(UserError, match=r'no object in any \.xml file to train on; all are of val'):
+        read(root, PrepareOptions())
 
 
 def test_label_maps_are_not_for_detectors(tmp_path):

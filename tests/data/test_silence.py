@@ -1,6 +1,7 @@
 """Nothing of a dataset is dropped in silence, and what would teach nothing is an error."""
 
 import json
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -10,9 +11,10 @@ from mmengine.registry import init_default_scope
 from PIL import Image
 
 from mmeffvit.data import faults
+from mmeffvit.data.check import check
 from mmeffvit.data.detect import detect
 from mmeffvit.data.faults import Fault, Findings, Grade
-from mmeffvit.data.prepare import PrepareOptions, prepare
+from mmeffvit.data.prepare import PrepareOptions, prepare, read
 from mmeffvit.errors import UserError
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.train.folder.write_config import raised
@@ -242,3 +244,88 @@ def test_pictures_of_annotations_are_no_images_to_train_on(other, tmp_path):
     layout = each('images/{}.jpg') | each('annotations/masks/{}.png', labels)
     data = detect(layouts.write(tmp_path, layout | each(f'{other}/{{}}.jpg'))).read()
     assert {p.path.parent.name for p in data.splits['train']} == {'images'}
+
+
+def one_per_image(layout: str) -> dict:
+    """A layout of one file whose images have a file each."""
+    content, *_ = layouts.READ[layout]
+    (path,) = (name for name, each in content.items() if each is not layouts.IMAGE)
+    suffix, folder = Path(path).suffix, Path(path).parent.as_posix()
+    images = {name: each for name, each in content.items() if each is layouts.IMAGE}
+    if suffix == '.json':
+        parts = [[entry] for entry in content[path]]
+    elif suffix == '.xml':
+        head, *bodies = content[path].replace('</annotations>', '').split('<image ')
+        parts = [f'{head}<image {body}</annotations>' for body in bodies]
+    else:
+        head, *rows = content[path].splitlines()
+        step = len(rows) // 3
+        parts = ['\n'.join([head, *rows[i : i + step]]) for i in range(0, len(rows), step)]
+    return images | {f'{folder}/{i}{suffix}': part for i, part in enumerate(parts)}
+
+
+@pytest.mark.parametrize(
+    'layout', ['CreateML', 'CVAT', 'Label Studio', 'Label Studio, CSV', 'CSV of TensorFlow']
+)
+def test_every_file_is_read_of_formats_with_one_per_image(layout, tmp_path, monkeypatch):
+    monkeypatch.setattr('mmeffvit.data.tree.MANY', 2)
+    monkeypatch.setattr('mmeffvit.data.tree.SAMPLED', 1)
+    data = read(layouts.write(tmp_path, one_per_image(layout)), PrepareOptions())
+    assert (len(data.splits['train']), data.count('train').total()) == (3, 6)
+
+
+def test_tasks_without_an_annotation_are_no_background_and_sizes_are_compared(tmp_path):
+    layout = layouts.label_studio()
+    tasks = layout['project-1.json']
+    tasks[1]['annotations'] = []
+    tasks[2]['annotations'][0]['was_cancelled'] = True
+    for result in tasks[0]['annotations'][0]['result']:
+        result.update(original_width=960, original_height=640)
+    data = read(layouts.write(tmp_path, layout), PrepareOptions())
+    assert [picture.path.name for picture in data.splits['train']] == ['0.jpg']
+    assert data.findings.counts[faults.IMAGE_UNLISTED] == 2
+    check(data)
+    assert data.findings.faults == [faults.SIZE_DIFFERS]
+
+
+def test_the_split_of_an_image_is_the_one_of_its_folder_where_its_xml_has_none(tmp_path):
+    layout = {f'images/{split}/{i}.jpg': layouts.IMAGE for split, i in (('train', 0), ('val', 1))}
+    layout |= each('xml/{}.xml', lambda i: voc(f'{i}.jpg', boxes(i)), (0, 1))
+    layout['xml/1.xml'] = layout['xml/1.xml'].replace('bolt', 'Löwe')
+    layout['xml/1.xml'] = f'<?xml version="1.0" encoding="ISO-8859-1"?>{layout["xml/1.xml"]}'
+    data = read(layouts.write(tmp_path, layout), PrepareOptions())
+    assert {split: len(part) for split, part in data.splits.items()} == dict(train=1, val=1)
+    assert data.classes == ['Löwe', 'bolt', 'nut']
+
+
+def test_tasks_of_a_project_in_cvat_have_frames_of_their_own(tmp_path):
+    tracks = ''.join(
+        f'<track label="bolt" task_id="{i}" subset="{subset}"><box frame="0" outside="0" '
+        f'xtl="{5 + i}" ytl="10" xbr="35" ybr="30"/></track>'
+        for i, subset in enumerate(('site A', 'validation'))
+    )
+    layout = {f'images/{subset}/frame_000000.png': layouts.IMAGE
+              for subset in ('site A', 'validation')}  # fmt: skip
+    layout['annotations.xml'] = f'<annotations>{tracks}</annotations>'
+    data = read(layouts.write(tmp_path, layout), PrepareOptions())
+    found = {split: [p.objects[0].box[0] for p in part] for split, part in data.splits.items()}
+    assert found == dict(train=[5], val=[6])
+
+
+@pytest.mark.parametrize('label', ['class', 'split'])
+def test_what_a_list_or_a_folder_leaves_out(label, tmp_path):
+    if label == 'class':  # as Kaggle has them
+        layout = {
+            f'{name}/{kind}/{i}.jpg': layouts.IMAGE
+            for name in ('train', 'val')
+            for kind in ('cat', 'dog')
+            for i in range(2)
+        }
+        layout |= each('test/{}.jpg')  # fmt: skip
+        expected = dict(train=4, val=4)
+    else:  # as fast.ai has CamVid
+        layout = each('images/{}.jpg') | each('labels/{}_P.png', labels)
+        layout |= {'codes.txt': 'a\nb\nc\n', 'valid.txt': '1.jpg\n'}
+        expected = dict(train=2, val=1)
+    data = read(layouts.write(tmp_path, layout), PrepareOptions())
+    assert {split: len(part) for split, part in data.splits.items()} == expected

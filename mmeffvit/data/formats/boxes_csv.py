@@ -8,12 +8,12 @@ from pathlib import Path
 
 from mmeffvit.data import faults
 from mmeffvit.data.files import read_text, require_text
-from mmeffvit.data.records import DataSet, split_in, split_of_file
+from mmeffvit.data.records import DataSet, Size, split_in, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 
 from .builder import Builder
-from .shapes import number
+from .shapes import number, size_of
 
 NAME = 'CSV'
 ONLY = 'object'  # the class of a file without a column for it
@@ -38,13 +38,15 @@ WITHOUT_HEADING = {  # RetinaNet's, and those of makesense.ai
     re.compile(r'[^,]+(,-?[\d.]+){4},[^,]+\.\w+(,\d+){2}$'): ['class', *SIDES, 'name', '', ''],
 }
 TABLES = ('classes.csv', 'class-descriptions', 'class_descriptions', 'class_list', 'labels')
+LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
 Row = dict[str, str]
 
 
 def find(tree: Tree) -> Match | None:
     """The CSV files with a box in a line."""
-    heads = {p: tree.head(p)[:4096].decode('utf-8-sig', 'replace') for p in tree.sample('.csv')}
-    paths = [path for path, head in heads.items() if columns_of(head)]
+    paths = tree.passing(
+        lambda path: columns_of(tree.head(path)[:4096].decode('utf-8-sig', 'replace')), '.csv'
+    )
     return tree.match(paths, 'CSV file', 'with a box in a line')
 
 
@@ -81,8 +83,11 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
         is_relative = any('.' in row.get('left', '') for _, row in rows) and all(
             is_fraction(row) for _, row in rows
         )
+        boxes = [row for _, row in rows if row.get('left') or row.get('box')]
+        has_sizes = bool(boxes) and all(map(has_size, boxes))
         for line, row in rows:
-            read_row(path, line, row, names, builder, is_relative)
+            size = size_of(row.get('high'), row.get('wide')) if has_sizes else None
+            read_row(path, line, row, names, builder, is_relative, size)
     return builder.build(NAME, paths)
 
 
@@ -100,7 +105,18 @@ def rows_of(text: str) -> Iterator[tuple[int, Row]]:
 def is_fraction(row: Row) -> bool:
     try:
         keys = CORNERS if 'right' in row else SIDES
-        return all(0 <= float(row.get(key) or 0) <= 1 for key in keys)
+        return all(1 - LIMIT <= float(row.get(key) or 0) <= LIMIT for key in keys)
+    except ValueError:
+        return False
+
+
+def has_size(row: Row) -> bool:
+    """Whether width and height are the image's: beside corners, and not below them."""
+    size = size_of(row.get('high'), row.get('wide'))
+    if size is None or not {'right', 'bottom'} <= row.keys():
+        return False
+    try:
+        return float(row['bottom']) <= size[0] + 1 and float(row['right']) <= size[1] + 1
     except ValueError:
         return False
 
@@ -108,7 +124,7 @@ def is_fraction(row: Row) -> bool:
 def read_names(tree: Tree, findings: faults.Findings) -> dict[str, str]:
     """The names of classes that a table beside the boxes has for its codes, such as /m/01g317."""
     names = {}
-    for path in tree.sample('.csv'):
+    for path in (path for path in tree.files if path.suffix.lower() == '.csv'):
         if path.name.lower().startswith(TABLES) and path != tree.given:
             for line in (read_text(path, findings) or '').splitlines():
                 code, _, name = line.partition(',')
@@ -124,13 +140,14 @@ def read_row(
     names: dict[str, str],
     builder: Builder,
     is_relative: bool,
+    size: Size | None,
 ) -> None:
     """Add an image, and the box of a row unless its values are empty."""
     where = f'{path}, line {line}'
     split = split_in(row.get('split') or '') or split_of_file(path, builder.root)
-    picture = builder.picture(row.get('name') or '', path, where, split=split)
+    picture = builder.picture(row.get('name') or '', path, where, size, split)
     keys = CORNERS if 'right' in row else SIDES
-    if picture is None or not any(row.get(key) for key in (*keys, 'box')):
+    if picture is None or not any(row.get(k) for k in (['box'] if 'box' in row else keys)):
         return
     try:
         if 'box' in row:

@@ -34,6 +34,7 @@ class Builder:
 
     def __init__(self, tree: Tree, findings: faults.Findings) -> None:
         self.root, self.findings = tree.root, findings
+        self.is_given = tree.given is not None
         self.finder = ImageFinder(tree.root, findings)
         self.numbers: dict[str, int] = {}  # of the classes, in the order they appear
         self.splits: dict[str, dict[Path, Picture]] = {}
@@ -171,9 +172,12 @@ class Builder:
             UserError: If there is nothing to train on.
         """
         splits = {split: list(pictures.values()) for split, pictures in self.splits.items()}
+        if self.is_given and len(splits) == 1:  # the one file to train on, whatever its name
+            splits = dict(train=next(iter(splits.values())))
         if not splits.get('train') or not self.numbers:
+            only = f'; all are of {listed(splits)}' if splits and 'train' not in splits else ''
             raise UserError(
-                f'{self.root}: no object in {listed(files, 3)} to train on',
+                f'{self.root}: no object in {listed(files, 3)} to train on{only}',
                 *indent(self.findings.describe(), '  ').splitlines(),
             )
         classes = sorted(self.numbers)

@@ -34,6 +34,8 @@ def find(tree: Tree) -> Match | None:
     if any(folder.name.lower() in OTHERS for folder in folders_in(root)):
         return None
     found = {split: enter(folder, filled) for split, folder in splits_in(root, filled).items()}
+    if 'test' in found and len(found) > 1 and not has_classes(found['test'], filled):
+        del found['test']  # Kaggle's, without labels
     if not all(has_classes(folder, filled) for folder in found.values()):
         return None
     names = {name for path in tree.images for name in (path.stem, path.name)}

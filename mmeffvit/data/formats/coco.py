@@ -37,7 +37,7 @@ INSTANCES = 'instances_'
 
 def find(tree: Tree) -> Match | None:
     """The JSON file of every split."""
-    paths = [path for path in tree.sample('.json') if is_coco(tree.content(path))]
+    paths = tree.passing(lambda path: is_coco(tree.content(path)), '.json')
     roboflow = [path for path in paths if path.name == ROBOFLOW]
     usual = [p for p in paths if p.parent in (tree.root, tree.root / 'annotations')]
     instances = [path for path in paths if path.name.startswith(INSTANCES)]  # beside keypoints

@@ -16,7 +16,10 @@ NAME = 'CreateML'
 
 def find(tree: Tree) -> Match | None:
     """The JSON files with labels and coordinates."""
-    paths = [path for path in tree.sample('.json') if is_createml(tree.content(path))]
+    if not any(is_createml(tree.content(path)) for path in tree.sample('.json')):
+        return None
+    # those of images without objects, too
+    paths = [path for path in tree.of('.json') if tree.head(path).lstrip()[:1] == b'[']
     return tree.match(paths, 'JSON file', "of CreateML's labels and coordinates")
 
 
@@ -49,4 +52,5 @@ def read_image(path: Path, where: str, entry: Any, builder: Builder) -> None:
         box = (x - width / 2, y - height / 2, width, height)
         builder.add(picture, row['label'], place, box=box)
 
-    builder.each(picture, entry.get('annotations') or [], f'{where}, {name}, annotation', read_box)
+    rows = entry.get('annotations') or entry.get('annotation') or []  # Apple's documentation
+    builder.each(picture, rows, f'{where}, {name}, annotation', read_box)

@@ -7,12 +7,13 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from mmeffvit.data import faults
+from mmeffvit.data.files import is_named
 from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
 
-from .builder import Builder
+from .builder import Builder, folders_near
 from .shapes import ellipse, number, placed, points_of, rectangle, rotated, size_of
 from .xml import parse_xml
 
@@ -23,7 +24,7 @@ NOT_SHAPES = ('tag', 'attribute')
 
 def find(tree: Tree) -> Match | None:
     """The XML files with the annotations of many images."""
-    paths = [path for path in tree.sample('.xml') if is_cvat(tree.head(path))]
+    paths = tree.passing(lambda path: is_cvat(tree.head(path)), '.xml')
     return tree.match(paths, 'XML file', "with CVAT's annotations of images")
 
 
@@ -39,11 +40,14 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
             root, lines = parse_xml(read_file(path))
         except ValueError as error:
             raise UserError(f'{path} cannot be read as XML: {error}') from error
-        for name, size, split, shapes in images_of(root):
+        for name, subset, size, shapes in images_of(root):
             where = f'{path}, line {lines[shapes[0]] if shapes else 1}'
-            picture = builder.picture(
-                name, path, where, size, split or split_of_file(path, tree.root)
-            )
+            split = split_in(subset) or split_of_file(path, tree.root)
+            inner = f'{subset}/{name}' if subset else name  # as CVAT exports the images
+            found = builder.finder.find(inner, folders_near(path))
+            if len(found) == 1 and is_named(found[0], inner):
+                name = inner
+            picture = builder.picture(name, path, where, size, split)
             for shape in shapes if picture else ():
                 where = f'{path}, line {lines[shape]}'
                 try:
@@ -53,20 +57,22 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     return builder.build(NAME, paths)
 
 
-def images_of(root: Element) -> Iterator[tuple[str, Size | None, str | None, list[Element]]]:
-    """Name, size, split and shapes of every image or frame."""
+def images_of(root: Element) -> Iterator[tuple[str, str, Size | None, list[Element]]]:
+    """Name, subset, size and shapes of every image or frame."""
     for image in root.findall('image'):
         size = size_of(image.get('height'), image.get('width'))
-        yield image.get('name') or '', size, split_in(image.get('subset') or ''), list(image)
-    frames: dict[int, list[Element]] = {}
+        yield image.get('name') or '', image.get('subset') or '', size, list(image)
+    # by subset, task of a project, and number
+    frames: dict[tuple[str, str, int], list[Element]] = {}
     for track in root.findall('track'):
         for shape in track:
             if shape.get('outside') != '1' and (shape.get('frame') or '').isdecimal():
                 shape.set('label', shape.get('label') or track.get('label') or '')
-                frames.setdefault(int(shape.get('frame')), []).append(shape)
+                place = track.get('subset') or '', track.get('task_id') or ''
+                frames.setdefault((*place, int(shape.get('frame'))), []).append(shape)
     size = size_of(*(root.findtext(f'.//original_size/{side}') for side in ('height', 'width')))
-    for frame, shapes in sorted(frames.items()):
-        yield f'frame_{FRAME.format(frame)}', size, None, shapes
+    for (subset, _, frame), shapes in sorted(frames.items()):
+        yield f'frame_{FRAME.format(frame)}', subset, size, shapes
 
 
 def read_shape(

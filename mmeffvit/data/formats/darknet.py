@@ -49,7 +49,7 @@ def find(tree: Tree) -> Match | None:
             *suggested(tree, labels),
         )
     folders = {path.parent for path in labels}
-    for path in (p for p in named if p.name == named[0].name and p.parent in folders):
+    for path in (p for p in named if p.parent in folders):
         if read_names(path, Findings()) != read_names(named[0], Findings()):
             raise UserError(
                 f'{named[0]} and {path} number the classes differently: number them alike in all '
@@ -114,11 +114,13 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
                 findings.add(faults.IMAGE_MISSING, f'{path}: {line:.200}')
             else:
                 images.setdefault(split, []).append(image)
-    if not lists:
+    if 'train' not in lists:  # else the others' images are not used
+        listed_ones = {path for found in images.values() for path in found}
         labeled = {path.parent for path in tree.images if labels_of(path).is_file()}
         for path in tree.images:
-            if path.parent in labeled:
-                images.setdefault(split_of(path.parent, tree.root), []).append(path)
+            split = 'train' if lists else split_of(path.parent, tree.root)
+            if path.parent in labeled and path not in listed_ones:
+                images.setdefault(split, []).append(path)
     if not images.get('train'):
         where = f'in {listed(lists.values())}' if lists else 'with labels beside it or in labels/'
         raise UserError(f'{tree.root}: no image {where} to train on')

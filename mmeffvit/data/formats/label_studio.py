@@ -16,7 +16,7 @@ from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.files import parse_json, read_json
 
 from .builder import Builder
-from .shapes import ellipse, number, placed, points_of, rectangle, rotated
+from .shapes import ellipse, number, placed, points_of, rectangle, rotated, size_of
 
 NAME = 'Label Studio'
 LABELS = ('rectanglelabels', 'polygonlabels', 'ellipselabels', 'brushlabels', 'labels')
@@ -26,7 +26,7 @@ IMAGE = re.compile(r'(?i)\.(jpe?g|jfif|png|bmp|webp|tiff?|avif|ppm|pgm)$')
 
 def find(tree: Tree) -> Match | None:
     """The files with results in percent."""
-    paths = [p for p in tree.sample('.json', '.csv', '.tsv') if is_export(tree.content(p))]
+    paths = tree.passing(lambda path: is_export(tree.content(path)), '.json', '.csv', '.tsv')
     return tree.match(paths, 'file', "of Label Studio's results")
 
 
@@ -39,41 +39,54 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     builder = Builder(tree, findings)
     for path in paths:
         tasks = list(tasks_in(path, findings))
-        for count, (address, results) in enumerate(tasks, 1):
+        for count, (addresses, results) in enumerate(tasks, 1):
             where = f'{path}, task {count}'
-            name = local_name(address, builder)
+            if results is None:
+                findings.add(faults.IMAGE_UNLISTED, f'{where}: skipped, or without an annotation')
+                continue
+            are_rows = isinstance(results, list)
+            rows = [row for row in results if isinstance(row, dict)] if are_rows else []
+            if len(addresses) > 1 and len({row.get('to_name') for row in rows}) > 1:
+                findings.add(faults.RECORD_BROKEN, f'{where}: objects of several images')
+                continue
+            name = local_name(addresses[0] if addresses else '', builder)
             split = split_of_file(path, tree.root)
-            picture = builder.picture(name, path, where, split=split)
+            sizes = (size_of(r.get('original_height'), r.get('original_width')) for r in rows)
+            picture = builder.picture(name, path, where, next(filter(None, sizes), None), split)
             read = partial(read_result, picture=picture, builder=builder)
             builder.each(picture, results, f'{where}, result', read)
     return builder.build(NAME, paths)
 
 
-def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:
-    """The address of the image and the results of every task."""
+def tasks_in(path: Path, findings: faults.Findings) -> Iterator[tuple[list[str], list[Any] | None]]:
+    """The addresses of the images and the results of every task."""
     if path.suffix.lower() == '.json':
         rows = read_json(path)
     else:
         rows = read_rows(path, findings, '\t' if path.suffix.lower() == '.tsv' else ',')
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict):
-            yield address_in(row), results_in(row, path)
+            yield addresses_in(row), results_in(row, path)
 
 
-def address_in(row: dict) -> str:
-    """The address of the image, whatever its field is called."""
+def addresses_in(row: dict) -> list[str]:
+    """The addresses of images, whatever their fields are called; else the first text."""
     data = row.get('data') or row
     values = data.values() if isinstance(data, dict) else ()
     texts = [value for value in values if isinstance(value, str)]
-    return next((text for text in texts if IMAGE.search(text)), texts[0] if texts else '')
+    found = [t for t in texts if IMAGE.search(t) or IMAGE.search(t.partition('?')[0])]
+    return found or texts[:1]
 
 
-def results_in(row: dict, path: Path) -> list[Any]:
-    """The results of the last annotation of a task, or of a row of JSON-MIN or CSV."""
-    annotations = row.get('annotations') or row.get('completions')
+def results_in(row: dict, path: Path) -> list[Any] | None:
+    """The results of the last annotation of a task, or of a row of JSON-MIN or CSV.
+
+    None if the task has been skipped, or not been annotated yet.
+    """
+    annotations = row.get('annotations', row.get('completions'))
     if isinstance(annotations, list):
         kept = [a for a in annotations if isinstance(a, dict) and not a.get('was_cancelled')]
-        return kept[-1].get('result') or [] if kept else []
+        return kept[-1].get('result') or [] if kept else None
     found = []
     for value in row.values():
         if isinstance(value, str) and value.startswith('[{') and 'original_width' in value:

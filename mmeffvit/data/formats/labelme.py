@@ -61,7 +61,7 @@ def read_shape(
     points, kind = points_of(shape['points']), shape.get('shape_type') or 'polygon'
     if kind == 'rectangle' and len(points) in (2, 4):
         return builder.add(picture, shape['label'], where, box=box_of(points))
-    if kind in ('polygon', 'oriented_rectangle'):
+    if kind in ('polygon', 'oriented_rectangle', 'rotation'):  # the last is X-AnyLabeling's
         return builder.add(picture, shape['label'], where, points=points)
     if kind == 'circle' and len(points) == 2:
         (x, y), (a, b) = points

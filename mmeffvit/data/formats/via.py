@@ -26,8 +26,8 @@ NUMBERED = (None, 'point', 'rect', 'circle', 'ellipse', 'line', 'polyline', 'pol
 
 def find(tree: Tree) -> Match | None:
     """The files with the regions of images."""
-    paths = [path for path in tree.sample('.json') if is_via(tree.content(path))]
-    paths += [path for path in tree.sample('.csv') if SHAPES.encode() in tree.head(path)[:4096]]
+    paths = tree.passing(lambda path: is_via(tree.content(path)), '.json')
+    paths += tree.passing(lambda path: SHAPES.encode() in tree.head(path)[:4096], '.csv')
     return tree.match(paths, 'file', "of VIA's regions")
 
 
@@ -75,6 +75,8 @@ def images_of_third(content: dict) -> Iterator[tuple[str, list[Any]]]:
     files, attributes = content['file'], content['attribute']
     by_view: dict[Any, list[Any]] = {key: [] for key in content['view']}
     for row in content['metadata'].values():
+        if isinstance(row, dict) and row.get('xy') == []:  # an attribute of the file
+            continue
         try:
             named = {attributes[key]['aname']: option_of(attributes[key], value)
                      for key, value in row['av'].items()}  # fmt: skip
@@ -100,7 +102,8 @@ def option_of(attribute: dict, value: Any) -> Any:
 
 def shape_of(numbers: list) -> dict[str, Any]:
     """The shape of a row of VIA 3: the number of its kind, and its coordinates."""
-    kind, values = NUMBERED[numbers[0]], numbers[1:]
+    first, *values = numbers
+    kind = NUMBERED[first] if first in range(len(NUMBERED)) else f'shape {first}'
     if kind == 'polygon':
         return dict(name=kind, all_points_x=values[0::2], all_points_y=values[1::2])
     keys = {'rect': ('x', 'y', 'width', 'height'), 'circle': ('cx', 'cy', 'r')}
@@ -140,6 +143,8 @@ def read_region(
     region: Any, where: str, key: str | None, picture: Picture, builder: Builder
 ) -> Object | None:
     """Add a region of an image."""
+    if isinstance(region, Exception):
+        raise ValueError(f'not a region of VIA 3: {region!r}')
     shape, attributes = region['shape_attributes'], region.get('region_attributes') or {}
     name = class_in(attributes.get(key)) if key else ONLY
     kind = shape['name']

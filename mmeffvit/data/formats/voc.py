@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import read_list, read_text
-from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, Size, split_of
+from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, Size, named_split, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed
@@ -22,6 +22,7 @@ from .xml import parse_xml
 NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
 LISTS = ('trainval.txt', *(f'{name}.txt' for name in SPLIT_NAMES))
+DECLARED = re.compile(rb'<\?xml[^>]*encoding=["\'](?!(?i:utf-?8))')
 ROOT = re.compile(rb'<annotation(?![\w.-])')
 
 
@@ -39,15 +40,17 @@ def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     lists = read_splits(sources, paths, findings)
     if sources and not lists and 'ImageSets' in sources[0].parts:
         raise UserError(f'{tree.root}: {listed(sources)} name none of its .xml files')
+    rest = None if 'train' in lists.values() else 'train'  # a list to validate alone
     for path in paths:
-        split = lists.get(path) if lists else split_of(path.parent, tree.root)
-        if split is None:
+        split = lists.get(path, rest) if lists else named_split(path.parent, tree.root)
+        if lists and split is None:
             findings.add(faults.IMAGE_UNLISTED, f'the image of {path}')
-        parsed = parse(path, findings) if split else None
+        parsed = parse(path, findings) if split or not lists else None
         if parsed is not None and parsed.root.tag == 'annotation':
             image = find_image(parsed, builder)
             if image is not None:
                 picture = parsed.picture(image, builder.numbers, findings)
+                split = split or split_of(image.parent, tree.root)
                 builder.splits.setdefault(split, {})[image] = picture
     return builder.build(NAME, ['any .xml file'])
 
@@ -143,7 +146,9 @@ def parse(path: Path, findings: Findings) -> Parsed | None:
     if text is None:
         return None
     try:
-        root, lines = parse_xml(text.encode())
+        root, lines = parse_xml(content := text.encode())
+        if DECLARED.match(content):  # another encoding, which the bytes do not have
+            root, lines = parse_xml(content, 'utf-8')
         return Parsed(path, root, lines, recorded_size(root, path, findings))
     except ValueError as error:
         findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line

@@ -6,15 +6,19 @@ from xml.parsers import expat
 MAX_DEPTH = 100
 
 
-def parse_xml(content: bytes) -> tuple[Element, dict[Element, int]]:
+def parse_xml(content: bytes, encoding: str | None = None) -> tuple[Element, dict[Element, int]]:
     """The root of a file, and the line of every element.
+
+    Args:
+        content: The bytes of the file.
+        encoding: Their encoding; by default the declared one.
 
     Raises:
         ValueError: If it is no XML, or has a document type with definitions.
     """
     builder, lines = TreeBuilder(), {}
     depth = 0
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate(encoding)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal depth

@@ -101,7 +101,7 @@ class ValidationHook(Hook):
     def before_train(self, runner: Runner) -> None:
         done = runner.message_hub.runtime_info.get(VALIDATED, runner.iter)
         if done != runner.iter and is_due(runner):
-            logger.info('validating the checkpoint, which the interrupted run has not')
+            logger.info('validating the checkpoint: the run was interrupted before')
             runner.val_loop.run()
 
 
