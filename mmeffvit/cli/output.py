@@ -70,7 +70,7 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
             if isinstance(error, OSError):
                 # one from a data loading process has its traceback before the last line
                 text = str(error).strip().splitlines()[-1] if error.args else repr(error)
-                stop(error, [text, *getattr(error, '__notes__', [])], debug)
+                stop(error, ['; '.join([text, *getattr(error, '__notes__', [])])], debug)
             raise
 
 

@@ -167,8 +167,10 @@ BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
         **dict.fromkeys(('voc', 'masks', 'createml', 'kitti'), NO_FORMAT),
     }),
     'names that lead outside': (outside, {
-        'yolo': OUTSIDE, 'coco': OUTSIDE, 'voc': WRITTEN,  # which ignores them
-        **dict.fromkeys(('labelme', 'cvat', 'via', 'createml', 'label-studio', 'csv'), OUTSIDE),
+        # which take the image of the name of the file
+        'voc': WRITTEN, 'labelme': WRITTEN,
+        **dict.fromkeys(('yolo', 'coco', 'cvat', 'via'), OUTSIDE),
+        **dict.fromkeys(('createml', 'label-studio', 'csv'), OUTSIDE),
     }),
     'empty annotations': (empty, {
         **DAMAGED, 'yolo': 'images without objects', 'kitti': 'images without objects',

@@ -135,12 +135,12 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
         ('maps/a.png', 'p/a.jpg')),
     'test': (
         (*TEST, 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s'),
-        ('t.pkl', 's/000000.png', 's/000001.png', 'w/detector.py', 'w/console.log')),
+        ('t.pkl', 's/000000.png', 's/000001.png', 'w/console.log')),
     'test a segmentor': (
         ('test', *SEGMENTOR, '--work-dir', 'OUT/w', '--out', 'OUT/t.pkl', '--show-dir', 'OUT/s',
          '--cfg-options', 'data_root=ade/'),
         ('t.pkl', 's/vis_data/vis_image/test_ADE_val_00000001.jpg_0.png', 's/vis_data/config.py',
-         'w/mmseg.py')),
+         'w/console.log')),
     'train': (
         ('train', 'detector.py', '--no-check', '--work-dir', 'OUT/w', '--cfg-options', *SMALL),
         ('w/.mmeffvit-lock', 'w/detector.py', 'w/console.log', 'w/last_checkpoint')),

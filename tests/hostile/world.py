@@ -111,14 +111,17 @@ def write_backbone(folder: Path) -> None:
 
 
 def write_segmentor(path: Path) -> None:
-    """A segmentor of one convolution, described as the export describes one."""
-    weights = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    """A segmentor of two convolutions, described as the export describes one."""
+    shapes = dict(stem=(4, 3, 3, 3), w=(4, 4, 1, 1))  # the image's stays in float
+    rng = np.random.default_rng(0)
+    weights = {key: rng.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
     nodes = [
-        make_node('Conv', ['images', 'w'], ['scores'], name='conv', pads=[1, 1, 1, 1]),
+        make_node('Conv', ['images', 'stem'], ['maps'], name='stem', pads=[1, 1, 1, 1]),
+        make_node('Conv', ['maps', 'w'], ['scores'], name='conv'),
         make_node('ArgMax', ['scores'], ['label_map'], name='argmax', axis=1, keepdims=0),
     ]
     shape = ('B', 3, 'H', 'W')
-    write_onnx(path, nodes, {'label_map': 'int64'}, {'w': weights}, METADATA, shape)
+    write_onnx(path, nodes, {'label_map': 'int64'}, weights, METADATA, shape)
 
 
 METADATA = {

@@ -15,7 +15,7 @@ from mmeffvit.registries import HOOKS
 from mmeffvit.utils.messages import logger
 
 VALIDATED = 'step_validated'  # the step that was validated last
-STOPPING = 'early_stopping'  # validations without a better metric, and the best metric
+STOPPING = 'early_stopping_'  # and a metric: validations without a better one, and the best
 PATHS, SCORES = 'best_ckpt', 'best_score'  # mmengine's names, which more than one metric extend
 
 
@@ -36,18 +36,29 @@ class KeepingCheckpointHook(CheckpointHook):
         info.setdefault(VALIDATED, runner.iter)
         super().before_train(runner)
         self.find_best(info)
+        step = runner.epoch if self.by_epoch else runner.iter
+        path = self.file_backend.join_path(self.out_dir, self.filename_tmpl.format(step))
+        if step and self.file_backend.isfile(path):  # to be saved again after its validation
+            self.last_ckpt = path
 
     def find_best(self, info: MutableMapping[str, Any]) -> None:
         """Look for the best checkpoints of a resumed run in its folder, and forget all others."""
         for key in [key for key in info if key.startswith(PATHS)]:
             path = self.file_backend.join_path(self.out_dir, Path(str(info[key])).name)
-            if re.search(r'best_[^/\\]*\.pth$', path) and self.file_backend.isfile(path):
+            if self.is_best(path) and self.file_backend.isfile(path):
                 info[key] = path
             else:
                 del info[key]
                 info.pop(key.replace(PATHS, SCORES), None)
         if self.save_best:
             self.best = {name: info.get(self.key_of(name)) for name in self.best}
+
+    def is_best(self, path: str) -> bool:
+        """Whether a name is the one of a best checkpoint, by a metric of this run if known."""
+        known = getattr(self, 'key_indicators', ())  # only of a run that saves the best
+        keys = (key.replace('/', '_') for key in known if key != 'auto')
+        metric = '|'.join(map(re.escape, keys)) or '.*'
+        return re.fullmatch(rf'best_({metric})_\w+\.pth', Path(path).name) is not None
 
     def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
         runner.message_hub.update_info(VALIDATED, runner.iter)
@@ -82,6 +93,8 @@ class KeepingCheckpointHook(CheckpointHook):
         self.has_better = False
         if not self.save_best:
             return
+        if 'auto' in self.key_indicators:
+            self._init_rule(self.rules, [next(iter(metrics))])
         before = self.best
         self.best = dict.fromkeys(before)  # mmengine would delete them first
         super()._save_best_checkpoint(runner, metrics)
@@ -112,7 +125,8 @@ def is_due(runner: Runner) -> bool:
     by_epoch = isinstance(loop, EpochBasedTrainLoop)
     step, last = (loop.epoch, loop.max_epochs) if by_epoch else (loop.iter, loop.max_iters)
     is_end = step % loop.val_interval == 0 or step == last
-    return runner.val_loop is not None and step >= loop.val_begin and is_end
+    is_inside = by_epoch and loop.iter != step * len(loop.dataloader)
+    return runner.val_loop is not None and step >= loop.val_begin and is_end and not is_inside
 
 
 @HOOKS.register_module()
@@ -132,9 +146,11 @@ class EarlyStoppingHook(StockEarlyStoppingHook):
 
     def before_train(self, runner: Runner) -> None:
         first = 0, -inf if self.rule == 'greater' else inf
-        self.wait_count, self.best_score = runner.message_hub.runtime_info.get(STOPPING, first)
+        self.wait_count, self.best_score = runner.message_hub.runtime_info.get(
+            STOPPING + self.monitor, first
+        )
         runner.train_loop.stop_training = self.wait_count >= self.patience
 
     def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
         super().after_val_epoch(runner, metrics)
-        runner.message_hub.update_info(STOPPING, [self.wait_count, self.best_score])
+        runner.message_hub.update_info(STOPPING + self.monitor, [self.wait_count, self.best_score])

@@ -26,7 +26,8 @@ def resumable(work_dir: Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, OSError) as error:
-        error.__notes__ = [how_to_resume(work_dir)]
+        if isinstance(error, KeyboardInterrupt) or saved_checkpoints(work_dir):
+            error.__notes__ = [how_to_resume(work_dir)]
         raise
 
 

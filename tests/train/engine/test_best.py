@@ -23,7 +23,7 @@ def train(
     prepare: object = make_interruptible,
     resume: Path | None = None,
     rule: str | None = 'greater',
-    key: str = KEY,
+    key: str | None = KEY,
     by_epoch: bool = True,
 ) -> Runner:
     """Train with these metrics; ``resume`` is the checkpoint to go on from."""
@@ -84,6 +84,8 @@ def test_a_validation_that_was_interrupted_is_run_when_the_run_is_resumed(by_epo
     assert best_of(tmp_path) == [f'{unit}_2.pth']
     assert log.text.count('validating the checkpoint') == 1
     # the control: what was validated is not validated again
+    train(tmp_path, (), epochs=2, resume=latest, by_epoch=by_epoch)
+    # the control: what was validated is not validated again
     train(tmp_path, (), resume=tmp_path / f'{unit}_3.pth', by_epoch=by_epoch)
     assert log.text.count('validating the checkpoint') == 1
 
@@ -94,6 +96,7 @@ def test_a_resumed_run_deletes_nothing_outside_of_its_folder(tmp_path):
     train(first, (0.1, 0.2, 0.2), epochs=2)
     kept = best_of(first)
     train(second, (0.9,), resume=first / 'epoch_2.pth')
+    train(tmp_path / 'third', (0.9,), resume=first / 'epoch_2.pth', key=None)
     assert best_of(first) == kept
     assert best_of(second) == ['epoch_3.pth']
     content = read_content(first / 'epoch_2.pth')
@@ -125,3 +128,21 @@ def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, la
         resume=tmp_path / 'parts' / f'epoch_{last}.pth',
     )  # fmt: skip
     assert again.epoch == last
+
+
+def test_a_first_validation_without_a_best_one_is_no_error_of_an_automatic_metric(tmp_path):
+    train(tmp_path, (0.5, 0.4), epochs=2, rule=None, key='auto')
+    train(tmp_path, (0.1,), rule=None, key='auto', resume=tmp_path / 'epoch_2.pth')
+    assert best_of(tmp_path) == ['epoch_1.pth']
+
+
+def test_another_metric_has_no_best_checkpoint_yet(tmp_path):
+    train(tmp_path, (0.9, 0.9), epochs=2)
+    content = read_content(tmp_path / 'epoch_2.pth')
+    other = tmp_path / 'best_mIoU_epoch_1.pth'
+    other.touch()
+    content['message_hub']['runtime_info']['best_ckpt'] = str(other)
+    torch.save(content, tmp_path / 'epoch_2.pth')
+    train(tmp_path, (0.1,), resume=tmp_path / 'epoch_2.pth')
+    assert (tmp_path / 'best_coco_bbox_mAP_epoch_3.pth').is_file()
+    assert other.exists()
