@@ -85,9 +85,9 @@ def grown(model: Any) -> None:
 
     shape = helper.make_tensor('shape', TensorProto.INT64, [4], [2**10] * 4)
     model.graph.initializer.append(shape)
-    model.graph.node[0].output[0] = 'small'
-    model.graph.node.insert(1, helper.make_node('ReduceMax', ['small'], ['one'], keepdims=0))
-    model.graph.node.insert(2, helper.make_node('Expand', ['one', 'shape'], ['scores']))
+    model.graph.node[1].output[0] = 'small'
+    model.graph.node.insert(2, helper.make_node('ReduceMax', ['small'], ['one'], keepdims=0))
+    model.graph.node.insert(3, helper.make_node('Expand', ['one', 'shape'], ['scores']))
 
 
 UNREADABLE = 'model.onnx cannot be read as a model'
