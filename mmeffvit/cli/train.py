@@ -246,7 +246,7 @@ def check_numbers(lr: float | None, workers: int | None) -> None:
 
 def train_config(config: str, values: dict[str, Any]) -> None:
     if values['strict'] and not values['check']:
-        raise UserError('--strict is for the checks that --no-check leaves out: give one of them')
+        raise UserError('--strict is for the checks that --no-check skips: give one of them')
     if (lr := values.pop('lr')) is not None:
         values['cfg_options'] = {'optim_wrapper.optimizer.lr': lr, **values['cfg_options']}
     processes, options = values.pop('processes'), take_run_options(values)

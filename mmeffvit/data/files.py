@@ -142,7 +142,7 @@ class ImageFinder:
             found = self._of_split(self._respelled(last), split)
             if len(found) == 1:
                 self.findings.add(faults.NAME_SPELLED, f'{name}: {found[0]}')
-        nearer = [path for path in found if is_named(path, name)]
+        nearer = [path for path in found if path.as_posix().endswith(f'/{name}')]
         nearer = nearer or [path for path in found if path.parent in folders]
         return nearer or found
 
@@ -171,11 +171,6 @@ class ImageFinder:
             if path.is_absolute() or '..' in path.parts
             else faults.IMAGE_MISSING
         )
-
-
-def is_named(path: Path, name: str) -> bool:
-    """Whether a path ends with a name, perhaps of folders, with or without suffix."""
-    return any(p.as_posix().endswith(f'/{name}') for p in (path, path.with_suffix('')))
 
 
 def spelling(name: str) -> str:

@@ -90,7 +90,7 @@ class Tree:
         for paths in by_folder.values():
             some = paths
             if len(paths) > MANY:  # the first may be of images without objects
-                some = [*paths[:SAMPLED], *nlargest(SAMPLED, paths, size_of)]
+                some = [*paths[:SAMPLED], *nlargest(SAMPLED, paths, bytes_of)]
             found |= dict.fromkeys(some)
         return list(found)
 
@@ -124,7 +124,7 @@ class Tree:
             return b''
 
 
-def size_of(path: Path) -> int:
+def bytes_of(path: Path) -> int:
     """Bytes of a file; 0 if it cannot be read."""
     try:
         return path.stat().st_size

@@ -329,3 +329,4 @@ def test_what_a_list_or_a_folder_leaves_out(label, tmp_path):
         expected = dict(train=2, val=1)
     data = read(layouts.write(tmp_path, layout), PrepareOptions())
     assert {split: len(part) for split, part in data.splits.items()} == expected
+    assert data.findings.counts[faults.IMAGE_UNLISTED] == (3 if label == 'class' else 0)

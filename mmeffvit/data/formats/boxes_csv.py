@@ -13,7 +13,7 @@ from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 
 from .builder import Builder
-from .shapes import number, size_of
+from .shapes import LIMIT, number, size_of
 
 NAME = 'CSV'
 ONLY = 'object'  # the class of a file without a column for it
@@ -38,7 +38,6 @@ WITHOUT_HEADING = {  # RetinaNet's, and those of makesense.ai
     re.compile(r'[^,]+(,-?[\d.]+){4},[^,]+\.\w+(,\d+){2}$'): ['class', *SIDES, 'name', '', ''],
 }
 TABLES = ('classes.csv', 'class-descriptions', 'class_descriptions', 'class_list', 'labels')
-LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
 Row = dict[str, str]
 
 

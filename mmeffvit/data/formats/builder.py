@@ -57,6 +57,7 @@ class Builder:
         where: str = '',
         size: Size | None = None,
         split: str | None = None,
+        inside: str = '',
     ) -> Picture | None:
         """The image of a name in a file of annotations; None, and a finding, without one.
 
@@ -66,9 +67,13 @@ class Builder:
             where: The place in it.
             size: Height and width in it, if known.
             split: Its split; by default the one that the folders are named after.
+            inside: A sub-folder that is searched first.
         """
         own = split or named_split(source.parent, self.root)
-        found = self.finder.find(name, folders_near(source), own)
+        folders = folders_near(source)
+        if inside:
+            folders = [*(folder / inside for folder in folders), *folders]
+        found = self.finder.find(name, folders, own)
         if len(found) != 1:
             several = f' is one of {listed(found)}' if found else ''
             place = where or str(source)

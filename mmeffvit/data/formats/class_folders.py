@@ -3,7 +3,7 @@
 from collections import defaultdict
 from pathlib import Path
 
-from mmeffvit.data.faults import Findings
+from mmeffvit.data.faults import IMAGE_UNLISTED, Findings
 from mmeffvit.data.files import images_below
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, split_in
 from mmeffvit.data.tree import Match, Tree
@@ -34,9 +34,8 @@ def find(tree: Tree) -> Match | None:
     if any(folder.name.lower() in OTHERS for folder in folders_in(root)):
         return None
     found = {split: enter(folder, filled) for split, folder in splits_in(root, filled).items()}
-    if 'test' in found and len(found) > 1 and not has_classes(found['test'], filled):
-        del found['test']  # Kaggle's, without labels
-    if not all(has_classes(folder, filled) for folder in found.values()):
+    labeled = [f for split, f in found.items() if split != 'test' or folders_in(f)]  # not Kaggle's
+    if not all(has_classes(folder, filled) for folder in labeled):
         return None
     names = {name for path in tree.images for name in (path.stem, path.name)}
     if any(p.stem in names or p.parent not in filled for p in tree.of(*TEXTS)) or are_pairs(tree):
@@ -102,6 +101,10 @@ def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():
         names = [inner.name for inner in folders_in(folder)]
+        if not names:
+            for path in images_below(folder):
+                findings.add(IMAGE_UNLISTED, path)
+            continue
         if unknown := sorted({*names} - {*classes}):
             raise UserError(
                 f'{folder} has classes that {splits["train"]} does not have: {listed(unknown)}'

@@ -7,13 +7,12 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from mmeffvit.data import faults
-from mmeffvit.data.files import is_named
 from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
 
-from .builder import Builder, folders_near
+from .builder import Builder
 from .shapes import ellipse, number, placed, points_of, rectangle, rotated, size_of
 from .xml import parse_xml
 
@@ -43,11 +42,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
         for name, subset, size, shapes in images_of(root):
             where = f'{path}, line {lines[shapes[0]] if shapes else 1}'
             split = split_in(subset) or split_of_file(path, tree.root)
-            inner = f'{subset}/{name}' if subset else name  # as CVAT exports the images
-            found = builder.finder.find(inner, folders_near(path))
-            if len(found) == 1 and is_named(found[0], inner):
-                name = inner
-            picture = builder.picture(name, path, where, size, split)
+            picture = builder.picture(name, path, where, size, split, inside=subset)
             for shape in shapes if picture else ():
                 where = f'{path}, line {lines[shape]}'
                 try:

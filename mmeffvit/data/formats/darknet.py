@@ -13,6 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted, listed
 
+from .shapes import LIMIT
 from .yolo import find_orphans, labels_of, read_pictures, resolve
 
 NAME = 'YOLO'
@@ -22,7 +23,6 @@ NAMES = (
 )  # fmt: skip
 LINE = re.compile(rb'\s*\d{1,9}(\.0*)?(\s+-?(\d+\.?\d*|\.\d+)(e-?\d+)?){4,}\s*$')
 LONG = 4000  # characters of a line that are looked at
-LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
 
 
 def find(tree: Tree) -> Match | None:
@@ -115,11 +115,11 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
             else:
                 images.setdefault(split, []).append(image)
     if 'train' not in lists:  # else the others' images are not used
-        listed_ones = {path for found in images.values() for path in found}
+        in_lists = {path for found in images.values() for path in found}
         labeled = {path.parent for path in tree.images if labels_of(path).is_file()}
         for path in tree.images:
             split = 'train' if lists else split_of(path.parent, tree.root)
-            if path.parent in labeled and path not in listed_ones:
+            if path.parent in labeled and path not in in_lists:
                 images.setdefault(split, []).append(path)
     if not images.get('train'):
         where = f'in {listed(lists.values())}' if lists else 'with labels beside it or in labels/'

@@ -18,6 +18,7 @@ from .coco_file import MAX_PIXELS, encode_runs
 
 Points = Sequence[tuple[float, float]]
 CORNERS = 36  # of a circle's polygon
+LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
 MAX_BYTES = 2**26  # of a compressed mask, unpacked
 PNG = b'\x89PNG\r\n\x1a\n'
 

@@ -62,6 +62,7 @@ class KeepingCheckpointHook(CheckpointHook):
 
     def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
         runner.message_hub.update_info(VALIDATED, runner.iter)
+        self.has_better = False
         super().after_val_epoch(runner, metrics)
         step = runner.epoch if self.by_epoch else runner.iter
         name = self.filename_tmpl.format(step)
@@ -90,7 +91,6 @@ class KeepingCheckpointHook(CheckpointHook):
             self.best_ckpt_path_dict = paths
 
     def _save_best_checkpoint(self, runner: Runner, metrics: Mapping[str, float]) -> None:
-        self.has_better = False
         if not self.save_best:
             return
         if 'auto' in self.key_indicators:
@@ -149,7 +149,7 @@ class EarlyStoppingHook(StockEarlyStoppingHook):
         self.wait_count, self.best_score = runner.message_hub.runtime_info.get(
             STOPPING + self.monitor, first
         )
-        runner.train_loop.stop_training = self.wait_count >= self.patience
+        runner.train_loop.stop_training |= self.wait_count >= self.patience
 
     def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
         super().after_val_epoch(runner, metrics)

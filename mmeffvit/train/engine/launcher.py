@@ -81,7 +81,7 @@ class WholeCheckpointsRunner(Runner):
 
 
 class EvaluationRunner(WholeCheckpointsRunner):
-    """A runner that leaves the config that a run has saved in its work dir."""
+    """A runner that does not overwrite the config of a run in its work dir."""
 
     def dump_config(self) -> None:
         pass

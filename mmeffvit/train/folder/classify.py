@@ -139,9 +139,7 @@ def config_lines(
     batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
     iterations = number // batch
     epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
-    rate = (
-        overrides.lr or (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
-    )
+    rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
     interval = max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
     loading = dict(batch_size=batch, num_workers=workers)

@@ -68,6 +68,9 @@ def test_settings_that_no_graph_has_are_rejected(settings, message):
     check_test_cfg(dict(max_per_img=100, nms=dict(type='nms')) | dict(rpn=None))
     with pytest.raises(UserError, match=message):
         check_test_cfg(settings)
+    boxes, scores = torch.rand(2, 2, 4), torch.rand(2, 2)
+    with pytest.raises(ValueError, match='soft_nms'):
+        ops.batched_nms(boxes, scores, torch.zeros(2, 2), dict(type='soft_nms'), 5)
 
 
 def test_masks_are_compared_above_the_threshold_of_the_config():

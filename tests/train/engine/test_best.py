@@ -113,7 +113,8 @@ def test_a_resumed_run_deletes_nothing_outside_of_its_folder(tmp_path):
 def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, last, tmp_path):
     def stops_early(runner: Runner) -> None:
         make_interruptible(runner)
-        runner.register_hook(EarlyStoppingHook(monitor=KEY, rule='greater', patience=2))
+        for patience in (2, 9):  # the second does not revoke the first
+            runner.register_hook(EarlyStoppingHook(monitor=KEY, rule='greater', patience=patience))
 
     whole = train(tmp_path / 'whole', values, epochs=5, prepare=stops_early)
     assert whole.epoch == last
