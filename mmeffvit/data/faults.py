@@ -57,145 +57,107 @@ WRITE = 'fix the program that wrote them'
 PREFIX = 'copy them to the expected folder, or correct their names or data_prefix'
 OBJECTS, IMAGES = 'object', 'image'  # that can be left out
 
+# fmt: off
 # files
 PATH_MISSING = Fault('missing paths of the config', 'docs/data.md shows the layout')
 OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the same ann_file')
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
 LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK, stops=True)
 NOT_UTF8 = Fault(
-    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES, stops=True
-)
+    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES, stops=True)
 LINK_BROKEN = Fault(
     'annotation files that are broken links',
-    'fetch them, `git annex get .` or `dvc pull`, or remove the links',
-    IMAGES,
-)
+    'fetch them, `git annex get .` or `dvc pull`, or remove the links', IMAGES)
 LABELS_SHARED = Fault(
     'annotations shared by images whose names differ only in the suffix',
-    'rename the images, each with its own annotations',
-    IMAGES,
-)
+    'rename the images, each with its own annotations', IMAGES)
 FAILS_TO_LOAD = Fault('datasets that mmdet or mmseg cannot load', 'see its message')
 EMPTY = Fault('datasets without images', PREFIX, stops=True)
 
 # records
 RECORD_BROKEN = Fault(
     'records with a missing field, a wrong type or a value out of bounds',
-    WRITE,
-    OBJECTS,
-    stops=True,
-)
+    WRITE, OBJECTS, stops=True)
 LINE_BROKEN = Fault(
     'lines that are not a class number and a box of 4 or a polygon of 6 or more numbers',
-    'write `class x y width height` or `class x1 y1 x2 y2 x3 y3 ...`',
-    OBJECTS,
-)
+    'write `class x y width height` or `class x1 y1 x2 y2 x3 y3 ...`', OBJECTS)
 IMAGE_DUPLICATE = Fault('duplicate image ids', WRITE, stops=True)
 ANNOTATION_DUPLICATE = Fault('duplicate annotation ids', WRITE, stops=True)
 ANNOTATION_ID_ZERO = note(
-    'annotations with id 0, which the COCO metric reads as "no match"', 'start at 1'
-)
+    'annotations with id 0, which the COCO metric reads as "no match"',
+    'start at 1')
 CATEGORY_DUPLICATE = Fault('duplicate category ids or names', WRITE, stops=True)
 IMAGE_UNKNOWN = Fault('annotations of unknown images', WRITE, OBJECTS)
 CATEGORY_UNKNOWN = Fault('annotations of unknown categories', WRITE, OBJECTS, misleads=True)
 FILLED = note(
     'missing fields that follow from the others, and are filled in for training',
-    'nothing, or write them for tests and for other programs',
-)
+    'nothing, or write them for tests and for other programs')
 LINE_DUPLICATE = note(
     'annotations that are repeated, and read once',
-    'nothing, or remove them',
-    left_out='repeated annotation',
-)
+    'nothing, or remove them', left_out='repeated annotation')
 SHAPE_UNREAD = note(
     'points, lines, keypoints and other shapes that are no boxes or outlines, and not read',
-    'nothing, or draw boxes or polygons',
-    left_out='other shape',
-)
+    'nothing, or draw boxes or polygons', left_out='other shape')
 CROWD = note(
     'crowd regions and difficult objects, which are ignored in training and validation',
-    'nothing; --crowds-are-objects reads them as objects',
-    left_out='crowd region',
-)
+    'nothing; --crowds-are-objects reads them as objects', left_out='crowd region')
 TEST_MISSING = note(
     'test splits that are named, but do not exist, and are not used',
-    'nothing, or remove the line `test`',
-)
+    'nothing, or remove the line `test`')
 IMAGE_UNLISTED = note(
     'images without annotations of their own, or in no list, which are not used',
     'nothing; an image that shows background only needs an empty annotation',
-    left_out='unused image',
-)
+    left_out='unused image')
 
 # classes
 CLASS_RANGE = Fault(
     'class numbers without a name',
     'number classes from 0 in the order of `names` in data.yaml, or add the missing names',
-    OBJECTS,
-    misleads=True,
-)
+    OBJECTS, misleads=True)
 CLASS_MISSING = Fault(
     'classes of the config without a category in the file',
-    'set metainfo=dict(classes=...) of the dataset to names in the file',
-    stops=True,
-)
+    'set metainfo=dict(classes=...) of the dataset to names in the file', stops=True)
 CLASS_ORDER = Fault(
     'classes in a different order than in the file, so that names are mixed up',
-    'use the order of the file in metainfo=dict(classes=...)',
-)
+    'use the order of the file in metainfo=dict(classes=...)')
 CLASS_IGNORED = note(
     'classes of the annotations that the config does not have, and are ignored',
-    'add them to metainfo=dict(classes=...) if they are needed',
-)
+    'add them to metainfo=dict(classes=...) if they are needed')
 CLASS_EMPTY = note(
     'classes without annotations, which cannot be learned',
-    'annotate some, or remove the class',
-)
+    'annotate some, or remove the class')
 CLASS_FEW = note(
     'classes with fewer than five objects to train on',
-    'annotate more, or merge it with another class',
-)
+    'annotate more, or merge it with another class')
 
 # boxes and masks
 BOX_PIXELS = Fault(
     'boxes in pixels, where YOLO has fractions of the image',
-    'divide x and width by the width of the image, y and height by its height',
-    OBJECTS,
-)
+    'divide x and width by the width of the image, y and height by its height', OBJECTS)
 BOX_OUTSIDE = Fault(
     'boxes or polygons that reach outside of their image',
     'clip them to it; if all are wrong, the annotations are of other images or of another size',
-    OBJECTS,
-)
+    OBJECTS)
 BOX_FAR = Fault('boxes that exceed their image by more than its size', WRITE, OBJECTS, stops=True)
 BOX_CLIPPED = note(
     'boxes or polygons that reach up to two pixels outside of their image, and are clipped',
-    'nothing',
-)
+    'nothing')
 BOX_EMPTY = Fault(  # COCO 2017 itself has a few, and mmdet ignores them
     'boxes with zero area or a side below one pixel, which are ignored',
-    'remove or redraw them',
-    OBJECTS,
-    1e-2,
-)
+    'remove or redraw them', OBJECTS, 1e-2)
 MASK_BROKEN = Fault('masks that cannot be decoded', 'export them again', OBJECTS, stops=True)
 MASK_SHORT = Fault(
-    'polygons with less than three points, which mmdet ignores', 'remove or redraw them', OBJECTS
-)
+    'polygons with less than three points, which mmdet ignores',
+    'remove or redraw them', OBJECTS)
 MASK_PART = note(
     'parts of polygons with less than three points, which are ignored',
-    'nothing, or remove them',
-    left_out='part of a polygon',
-)
+    'nothing, or remove them', left_out='part of a polygon')
 MASK_SIZE = Fault(
-    'masks with a different size than their image', 'export them again', OBJECTS, stops=True
-)
+    'masks with a different size than their image',
+    'export them again', OBJECTS, stops=True)
 MASK_ABSENT = Fault(
     'objects without a mask, which this model is trained on',
-    'draw their outlines, or choose a model that is trained on boxes',
-    OBJECTS,
-    stops=True,
-)
+    'draw their outlines, or choose a model that is trained on boxes', OBJECTS, stops=True)
 WITHOUT_OBJECTS = note('images without objects', 'nothing, if they show background only')
 
 # images
@@ -203,86 +165,62 @@ IMAGE_MISSING = Fault('missing images', PREFIX, IMAGES)
 IMAGE_OUTSIDE = Fault(
     'images that are not in the folder of the dataset',
     'copy them into it and name them relative to it, or give the folder that has all of them',
-    IMAGES,
-)
+    IMAGES)
 IMAGE_AMBIGUOUS = Fault(
     'names shared by images in several sub-folders',
-    'name the sub-folder in the annotation, or rename the images',
-    IMAGES,
-)
+    'name the sub-folder in the annotation, or rename the images', IMAGES)
 IMAGE_LISTED_TWICE = Fault(
-    'images listed more than once', 'merge their annotations, or remove the duplicates', IMAGES
-)
+    'images listed more than once',
+    'merge their annotations, or remove the duplicates', IMAGES)
 IMAGE_IRREGULAR = Fault(
     'images that are not regular files, but folders, pipes or devices',
-    'remove them',
-    IMAGES,
-    stops=True,
-)
+    'remove them', IMAGES, stops=True)
 IMAGE_BROKEN = Fault('truncated or unreadable images', UNPACK, IMAGES)
 IMAGE_CUT = note(
     'JPEG images whose last bytes are missing, and which are read as OpenCV does',
-    'nothing, or copy them again',
-)
+    'nothing, or copy them again')
 NAME_SPELLED = note(
     'images whose name is spelled differently in the annotations (case, accents, escapes, suffix)',
-    'nothing; other programs may not find them',
-)
+    'nothing; other programs may not find them')
 NAME_OLD = note(
     'annotation files that name another image than the one of their own name, which is used',
-    'nothing, if files were renamed; else give each the name of its image',
-)
+    'nothing, if files were renamed; else give each the name of its image')
 IMAGE_DEEP = Fault(
     'images with 16 bits per channel, of which training would use the upper 8',
-    'scale their values and save them with 8 bits',
-    IMAGES,
-)
+    'scale their values and save them with 8 bits', IMAGES)
 IMAGE_CMYK = Fault('images in CMYK, whose colors depend on the program', 'save them in RGB', IMAGES)
 IMAGE_ROTATED = Fault(
     'images that EXIF rotates, annotated as they were before',
     'rotate the pixels and remove the tag, `exiftran -ai`, then annotate them again, or swap '
-    'width and height and rotate the boxes',
-    IMAGES,
-)
+    'width and height and rotate the boxes', IMAGES)
 EXIF_UPRIGHT = note(
     'images that EXIF rotates; annotations are assumed to be of the upright image',
-    'check that they fit: `mmeffvit browse CONFIG`',
-)
+    'check that they fit: `mmeffvit browse CONFIG`')
 SIZE_SWAPPED = Fault(
     'images whose width and height are swapped in the annotations',
-    'swap them; check the boxes as well: `mmeffvit browse CONFIG`',
-    IMAGES,
-)
+    'swap them; check the boxes as well: `mmeffvit browse CONFIG`', IMAGES)
 SIZE_DIFFERS = Fault(
     'images with a different size than annotated',
-    'annotate these images, or copy those that were annotated',
-    IMAGES,
-)
+    'annotate these images, or copy those that were annotated', IMAGES)
 NAME_BROKEN = Fault('file names that are not UTF-8', 'rename the files', IMAGES)
 OVERLAP = Fault(
     'images that are in training and in validation, so that validation measures nothing',
-    'remove them from one of the two',
-    'validation image',
-)
+    'remove them from one of the two', 'validation image')
 
 # label maps
 MAP_MISSING = Fault('images without a label map', 'draw one, or remove the image', IMAGES)
 MAP_BROKEN = Fault('truncated or unreadable label maps', UNPACK, IMAGES)
 MAP_SIZE = Fault(
     'label maps with a different size than their image',
-    'export them in the size of the image, without interpolation',
-    IMAGES,
-)
+    'export them in the size of the image, without interpolation', IMAGES)
 MAP_GRAY = note(
     'label maps with the same values in several channels, of which one is read',
-    'nothing; other programs may need one channel',
-)
+    'nothing; other programs may need one channel')
 MAP_VALUE = Fault(
     'label maps with values or colors that are not classes',
-    'add them to the table of classes, or compare them with metainfo and reduce_zero_label; a JPEG '
-    'or a resized map has blended ones: export it again',
-    IMAGES,
-)
+    'add them to the table of classes, or compare them with metainfo and reduce_zero_label; a '
+    'JPEG or a resized map has blended ones: export it again', IMAGES)
+# fmt: on
 
 
 @dataclass(kw_only=True)
