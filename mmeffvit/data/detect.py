@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
@@ -92,30 +91,24 @@ UNREAD = ('.mat', '.gif', '.npy', '.npz', '.tfrecord', '.record', '.jsonl', '.od
 
 @dataclass(frozen=True)
 class Found:
-    """The format of a dataset.
-
-    Args:
-        format: One of ``FORMATS``.
-        task: What it can be trained for.
-        why: What it was recognized by.
-        place: Its files, as the arguments of the format's ``read``.
-        others: The other formats that fit, the best first.
-    """
+    """The format of a dataset, one of ``FORMATS``, and the others that fit, the best first."""
 
     format: str
-    task: Task
-    why: str
-    place: tuple[Any, ...]
+    match: Match
     others: tuple['Found', ...] = ()
+
+    @property
+    def task(self) -> Task:
+        """What it can be trained for."""
+        return TASKS.get(self.format, Task.OBJECTS)
 
     def __str__(self) -> str:
         """The decision with its reason, and the second best."""
-        name = FORMATS[self.format].NAME
-        second = ''
-        if self.others:
-            other = self.others[0]
-            second = f'; also {FORMATS[other.format].NAME} ({other.why}): --format {other.format}'
-        return f'{name}: {self.why}{second}'
+        text = f'{FORMATS[self.format].NAME}: {self.match.why}'
+        for other in self.others[:1]:
+            name = FORMATS[other.format].NAME
+            text += f'; also {name} ({other.match.why}): --format {other.format}'
+        return text
 
     def for_task(self, task: Task) -> 'Found':
         """The first of the formats that has this task; this one if none has."""
@@ -123,7 +116,7 @@ class Found:
 
     def read(self) -> DataSet:
         """Read the dataset."""
-        data = FORMATS[self.format].read(*self.place, Findings())
+        data = FORMATS[self.format].read(*self.match.place, Findings())
         if 'train' not in data.splits:
             raise UserError(
                 f'{data.root} has images of {listed(data.splits)}, but none to train on'
@@ -156,10 +149,12 @@ def detect(path: Path, format: str | None = None) -> Found:
             failed = failed or (None if found else error)
             continue
         if match is not None:
-            found.append(Found(name, TASKS.get(name, Task.OBJECTS), match.why, match.place))
+            found.append(Found(name, match))
     if failed is not None:
-        others = [f'  or give --format {f.format}: {f.why}' for f in found if f.format != 'classes']
-        raise UserError(str(failed), *others) from failed
+        others = [f for f in found if f.format != 'classes']
+        raise UserError(
+            str(failed), *(f'  or give --format {f.format}: {f.match.why}' for f in others)
+        ) from failed
     if not found:
         raise UserError(*refusal(tree, path, format))
     return replace(found[0], others=tuple(found[1:]))

@@ -25,24 +25,16 @@ class Grade(Enum):
 
 @dataclass(frozen=True)
 class Fault:
-    """A type of fault or note.
+    """A type of fault or note."""
 
-    Args:
-        what: What is counted, in plural.
-        fix: What the user can do.
-        left_out: What is left out, in the singular; empty if nothing is, or it cannot be.
-        tolerated: Fraction of all records up to which it is only a note, as is a single one;
-            ``NOTE`` for always.
-        stops: Whether a single one can stop or crash a run, so that a run is not started.
-        misleads: Whether the others may be wrong as well, so that it is always an error.
-    """
-
-    what: str
-    fix: str
-    left_out: str = ''
+    what: str  # what is counted, in plural
+    fix: str  # what the user can do
+    left_out: str = ''  # what is left out, in the singular; empty if nothing is, or it cannot be
+    # fraction of all records up to which it is only a note, as is a single one; NOTE for always
     tolerated: float = 0.0
+    # whether a single one can stop or crash a run, so that a run is not started
     stops: bool = False
-    misleads: bool = False
+    misleads: bool = False  # whether the others may be wrong as well, so that it is always an error
 
 
 def note(what: str, fix: str, left_out: str = '') -> Fault:
@@ -225,24 +217,15 @@ MAP_VALUE = Fault(
 
 @dataclass(kw_only=True)
 class Findings:
-    """The faults and notes of a dataset.
+    """The faults and notes of a dataset."""
 
-    Args:
-        name: In a config, the splits that use it, such as 'train' or 'val, test'.
-        source: In a config, the class of the dataset and what it reads.
-        num_records: Number of objects, or of other records, that shares are of.
-        num_images: Number of images.
-        strict: Whether warnings are errors.
-        counts: Number of findings by fault.
-        places: File and line, or what else names the place, by fault.
-    """
-
-    name: str = ''
-    source: str = ''
-    num_records: int = 0
+    name: str = ''  # in a config, the splits that use it, such as 'train' or 'val, test'
+    source: str = ''  # in a config, the class of the dataset and what it reads
+    num_records: int = 0  # objects, or other records, that shares are of
     num_images: int = 0
-    strict: bool = False
+    strict: bool = False  # whether warnings are errors
     counts: Counter[Fault] = field(default_factory=Counter)
+    # file and line, or what else names the place, by fault
     places: dict[Fault, list[str]] = field(default_factory=dict)
 
     def add(self, fault: Fault, place: object) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
 from mmeffvit.utils.images import SUFFIXES, is_image, is_regular
+from mmeffvit.utils.text import listed
 
 from . import faults
 from .faults import Fault, Findings
@@ -90,9 +91,7 @@ def files_below(folder: Path, *, hidden: bool = False) -> list[Path]:
 class ImageFinder:
     """Finds images by the names that annotations have for them.
 
-    Args:
-        root: The dataset; its sub-folders are searched where a name is nowhere else.
-        findings: Receives names that are spelled differently.
+    The sub-folders of the ``root`` are searched where a name is nowhere else.
     """
 
     def __init__(self, root: Path, findings: Findings) -> None:
@@ -123,10 +122,8 @@ class ImageFinder:
     def find(self, name: str, folders: Iterable[Path], split: str | None = None) -> list[Path]:
         """The image of a name: none, one, or several that it may be.
 
-        Args:
-            name: With or without suffix, perhaps with sub-folders.
-            folders: Folders to search first; the first match is used.
-            split: Its split: images in folders of other splits are ignored if it has its own.
+        ``folders`` are searched first, for the name as it is, and the first match is used. Images
+        in the folders of other splits are ignored if ``split`` has its own.
         """
         name = name.replace('\\', '/')
         folders = list(folders)
@@ -161,16 +158,17 @@ class ImageFinder:
             return list(paths)
         return [p for p in paths if named_split(p.parent, self.root) in (None, split)]
 
+    def report(self, name: str, found: list[Path], place: object) -> None:
+        """Add the fault of a name for which :meth:`find` does not return exactly one image."""
+        several = f' is one of {listed(found)}' if found else ''
+        self.findings.add(self.fault(name, found), f'{place}: {name}{several}')
+
     def fault(self, name: str, found: list[Path]) -> Fault:
-        """The fault of a name for which :meth:`find` does not return exactly one image."""
         if found:
             return faults.IMAGE_AMBIGUOUS
         path = PurePosixPath(name.replace('\\', '/'))
-        return (
-            faults.IMAGE_OUTSIDE
-            if path.is_absolute() or '..' in path.parts
-            else faults.IMAGE_MISSING
-        )
+        is_outside = path.is_absolute() or '..' in path.parts
+        return faults.IMAGE_OUTSIDE if is_outside else faults.IMAGE_MISSING
 
 
 def spelling(name: str) -> str:
@@ -190,15 +188,10 @@ def read_list(path: Path, findings: Findings) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Sample:
-    """Selection of the files to open.
+    """Selection of the files to open."""
 
-    Args:
-        num_images: Number of images per dataset; None for all.
-        seed: Random seed of the selection.
-    """
-
-    num_images: int | None = 50
-    seed: int = 0
+    num_images: int | None = 50  # number of images per dataset; None for all
+    seed: int = 0  # random seed of the selection
 
     def choose(self, items: Sequence[T]) -> list[T]:
         """The selected items, in their original order."""

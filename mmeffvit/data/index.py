@@ -33,13 +33,9 @@ def cache_folder() -> Path | None:
 class ImageIndex:
     """Inspects images, but for those that have not changed since the dataset was last opened.
 
-    The index is JSON in the user's cache. A row counts while the path, the size and the time of
-    its file are the same; all are computed again by another version or another inspection.
-
-    Args:
-        root: The dataset.
-        inspect: Inspects an image; ``Unreadable`` if it cannot be decoded.
-        num_images: Their number; a small dataset has no index.
+    The index is JSON in the user's cache, if there are many images in the dataset at ``root``. A
+    row counts while the path, the size and the time of its file are the same; all are computed
+    again by another version or another inspection.
     """
 
     def __init__(self, root: Path, inspect: Callable[[Path], ImageFacts], num_images: int) -> None:
@@ -52,12 +48,10 @@ class ImageIndex:
         self.rows: dict[str, list[Any]] = {}
 
     def _read(self) -> dict[str, Any]:
-        if self.path is None or not self.path.is_file():
-            return {}
-        try:
-            content = read_json(self.path)
-        except UserError:
-            return {}
+        content = None
+        if self.path is not None and self.path.is_file():
+            with suppress(UserError):
+                content = read_json(self.path)
         is_own = isinstance(content, dict) and content.get('about') == self.about
         rows = content.get('rows') if is_own else None
         return rows if isinstance(rows, dict) else {}

@@ -22,19 +22,15 @@ DETECTOR, SEGMENTOR = 'predictions in COCO format', 'predicted label maps'
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options for reading predictions.
+    """Options for reading predictions."""
 
-    Args:
-        classes: Class names to keep, in this order; None keeps the classes of the predictions.
-        min_score: Minimum score.
-        sure_score: Score from which a prediction counts as an annotation; others are sampled.
-        ids: COCO file with the image and category ids of a list of results; by default
-            ``NAME.images.json`` beside it, and the classes with ids from 1.
-    """
-
+    # class names to keep, in this order; None keeps the classes of the predictions
     classes: Sequence[str] | None = None
-    min_score: float = 0.3
+    min_score: float = 0.3  # minimum score
+    # score from which a prediction counts as an annotation; others are sampled
     sure_score: float = 0.7
+    # COCO file with the image and category ids of a list of results; by default
+    # ``NAME.images.json`` beside it, and the classes with ids from 1
     ids: Path | None = None
 
     def check(self) -> None:
@@ -109,11 +105,6 @@ def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
             'the order of the ids from 1'
         )
     categories = [dict(id=i, name=name) for i, name in enumerate(wanted.classes, 1)]
-    return dict(images=images_of(path), annotations=content, categories=categories)
-
-
-def images_of(path: Path) -> list:
-    """The records of the images of a list of results."""
     beside = path.with_name(f'{path.stem}.images.json')
     if not beside.is_file():
         raise UserError(
@@ -123,7 +114,7 @@ def images_of(path: Path) -> list:
     records = read_json(beside)
     if not isinstance(records, list):
         raise UserError(f'{beside} is not a list of images: give --ids ANNOTATIONS.json')
-    return records
+    return dict(images=records, annotations=content, categories=categories)
 
 
 def is_dropped(row: Any, others: set, low: float) -> bool:

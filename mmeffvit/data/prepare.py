@@ -29,35 +29,22 @@ MAX_VALIDATION = 5000  # as in COCO: more take time and hardly change a metric
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """Options for reading a dataset.
+    """Options for reading a dataset."""
 
-    Args:
-        format: One of :data:`mmeffvit.data.detect.FORMATS`; None detects it.
-        found: What :func:`mmeffvit.data.detect.detect` found, if it was called.
-        images: Folder of images, relative to the dataset, for what cannot be guessed.
-        masks: Folder of their label maps.
-        for_segmentor: Write label maps rather than boxes and masks in COCO format.
-        needs_masks: Objects without a mask are faults.
-        skip_broken: Leave out what is broken, however much, and the images with it.
-        strict: Warnings are errors.
-        crowds_are_objects: Read crowd regions and difficult objects as any other.
-        keep_partly_broken: With ``skip_broken``, keep images of which some objects are left.
-        seed: Seed of a new validation split.
-        fraction: Fraction of the images in it.
-    """
-
-    format: str | None = None
-    found: Found | None = None
+    format: str | None = None  # one of ``FORMATS``; None detects it
+    found: Found | None = None  # what ``detect`` found, if it was called
+    # folder of images, relative to the dataset, for what cannot be guessed
     images: Path | None = None
-    masks: Path | None = None
-    for_segmentor: bool = False
-    needs_masks: bool = False
-    skip_broken: bool = False
-    strict: bool = False
-    crowds_are_objects: bool = False
+    masks: Path | None = None  # folder of their label maps
+    for_segmentor: bool = False  # write label maps rather than boxes and masks in COCO format
+    needs_masks: bool = False  # objects without a mask are faults
+    skip_broken: bool = False  # leave out what is broken, however much, and the images with it
+    strict: bool = False  # warnings are errors
+    crowds_are_objects: bool = False  # read crowd regions and difficult objects as any other
+    # with ``skip_broken``, keep images of which some objects are left
     keep_partly_broken: bool = False
-    seed: int = 0
-    fraction: float = FRACTION
+    seed: int = 0  # seed of a new validation split
+    fraction: float = FRACTION  # of the images in it
 
 
 Reader = Callable[[Path, PrepareOptions], DataSet]
@@ -109,19 +96,12 @@ def prepare(
 def judge(
     data: DataSet, folder: Path, options: PrepareOptions, sample: Sample | None = None
 ) -> str:
-    """Check a dataset, stop at errors, and leave out what is lost otherwise.
+    """Check a dataset, stop at errors that are not skipped, and leave out what is lost otherwise.
 
-    Args:
-        data: The dataset, which is changed.
-        folder: Folder for ``faults.txt`` with all findings.
-        options: See :class:`PrepareOptions`.
-        sample: Which images to open, if not all.
+    All findings are written to ``faults.txt`` in the ``folder``.
 
     Returns:
         Names and numbers of what is left out; empty if nothing is.
-
-    Raises:
-        UserError: If there are errors that are not skipped.
     """
     findings = data.findings
     findings.strict = options.strict
@@ -143,19 +123,13 @@ def judge(
 
 
 def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
-    """Skip images with invalid annotations: unannotated objects would be learned as background.
-
-    Raises:
-        UserError: If these are many, and the user did not ask for it.
-    """
-    number = 0
+    """Skip images with invalid annotations: unannotated objects would be learned as background."""
     total = sum(map(len, data.splits.values()))
     for split, pictures in data.splits.items():
-        kept = [
+        data.splits[split] = [
             p for p in pictures if not p.num_broken or (options.keep_partly_broken and p.objects)
         ]
-        number += len(pictures) - len(kept)
-        data.splits[split] = kept
+    number = total - sum(map(len, data.splits.values()))
     if number > LOST * total and not options.skip_broken:
         raise UserError(
             f'{number:,} of {counted(total, "image")} have errors, see above: --skip-broken leaves '
@@ -181,20 +155,19 @@ def check_trainable(data: DataSet) -> None:
             'them) or difficult, which training ignores, so that nothing would be learned: give '
             '--crowds-are-objects'
         )
-    for split in list(data.splits):
-        is_empty = all(item.is_crowd for item in data.objects(split))
-        if split == 'test' and data.splits[split] and is_empty:
-            images = counted(len(data.splits.pop(split)), 'image')
-            logger.info(f'no object in the {images} of test, which is not used: nothing to measure')
-        if split == 'train' and is_empty:
-            raise UserError(
-                f'{data.root}: no object in any training image: there is nothing to train on'
-            )
-        if split == 'val' and data.splits[split] and is_empty:
-            raise UserError(
-                f'{data.root}: no object in any image of val, so that no metric can be computed: '
-                'annotate them, or remove this split, and a fifth of the images is held out'
-            )
+    empty = [s for s in data.splits if all(item.is_crowd for item in data.objects(s))]
+    if 'train' in empty:
+        raise UserError(
+            f'{data.root}: no object in any training image: there is nothing to train on'
+        )
+    if 'val' in empty and data.splits['val']:
+        raise UserError(
+            f'{data.root}: no object in any image of val, so that no metric can be computed: '
+            'annotate them, or remove this split, and a fifth of the images is held out'
+        )
+    if 'test' in empty and data.splits['test']:
+        images = counted(len(data.splits.pop('test')), 'image')
+        logger.info(f'no object in the {images} of test, which is not used: nothing to measure')
 
 
 def split_off(data: DataSet, options: PrepareOptions) -> None:

@@ -23,25 +23,15 @@ BOTH = re.compile('train[_-]val(?![a-z])')  # to train on, as in the name `train
 
 @dataclass
 class Object:
-    """One annotated object.
+    """One annotated object."""
 
-    Args:
-        label: Its class, an index into the classes of the dataset.
-        box: Left, top, width and height.
-        where: File and line, or file and number, for messages.
-        mask: Polygons as lists of x and y, or COCO's run-length encoding; None without.
-        is_relative: Coordinates are normalized by the width and height of the image.
-        is_crowd: COCO's ``iscrowd``: a group that is not one object.
-        score: Confidence of a prediction, in [0, 1]; 1 for an annotation.
-    """
-
-    label: int
-    box: tuple[float, float, float, float]
-    where: str
-    mask: Any = None
-    is_relative: bool = False
-    is_crowd: bool = False
-    score: float = 1.0
+    label: int  # its class, an index into the classes of the dataset
+    box: tuple[float, float, float, float]  # left, top, width and height
+    where: str  # file and line, or file and number, for messages
+    mask: Any = None  # polygons as lists of x and y, or COCO's run-length encoding; None without
+    is_relative: bool = False  # coordinates are normalized by the width and height of the image
+    is_crowd: bool = False  # COCO's ``iscrowd``: a group that is not one object
+    score: float = 1.0  # confidence of a prediction, in [0, 1]; 1 for an annotation
 
     def scale(self, size: Size) -> None:
         """Convert normalized coordinates to pixels."""
@@ -58,55 +48,36 @@ class Object:
 
 @dataclass
 class Picture:
-    """One image with its annotations.
-
-    Args:
-        path: The image.
-        objects: What is annotated in it.
-        recorded: Height and width in the annotations, if given.
-        label_map: File with the class of every pixel, if there is one.
-        size: Height and width of the upright image, once the image was inspected.
-        digest: Hash of the file, once the image was inspected.
-        num_broken: Number of skipped, broken annotations.
-        is_predicted: Whether the objects or the label map are predictions of a model.
-        colors: Class by value of the label map; by default the dataset's.
-    """
+    """One image with its annotations."""
 
     path: Path
     objects: list[Object] = field(default_factory=list)
-    recorded: Size | None = None
-    label_map: Path | None = None
-    size: Size | None = None
-    digest: bytes = b''
-    num_broken: int = 0
-    is_predicted: bool = False
+    recorded: Size | None = None  # height and width in the annotations, if given
+    label_map: Path | None = None  # file with the class of every pixel, if there is one
+    size: Size | None = None  # height and width of the upright image, once the image was inspected
+    digest: bytes = b''  # hash of the file, once the image was inspected
+    num_broken: int = 0  # number of skipped, broken annotations
+    is_predicted: bool = False  # whether the objects or the label map are predictions of a model
+    # class by value of the label map; by default the dataset's
     colors: dict[Any, int] | None = None
 
 
 @dataclass
 class DataSet:
-    """A dataset: classes, images and annotations by split.
+    """A dataset: classes, images and annotations by split."""
 
-    Args:
-        format: Name of the format, for messages.
-        root: The given folder.
-        classes: Class names.
-        splits: Images of 'train', 'val' and 'test', if they exist.
-        findings: Faults and notes.
-        colors: Class by value or by RGB color of the label maps, if there are any.
-        ignored: Names in the table of the label maps that are no classes, such as void.
-        made_split: Seed and fraction of a new validation split; empty if it existed.
-        pixels: Pixels of the label maps by class, once they were checked.
-    """
-
-    format: str
-    root: Path
+    format: str  # name of the format, for messages
+    root: Path  # the given folder
     classes: list[str]
-    splits: dict[str, list[Picture]]
+    splits: dict[str, list[Picture]]  # images of 'train', 'val' and 'test', if they exist
     findings: Findings
+    # class by value or by RGB color of the label maps, if there are any
     colors: dict[Any, int] = field(default_factory=dict)
+    # names in the table of the label maps that are no classes, such as void
     ignored: Sequence[str] = ()
+    # seed and fraction of a new validation split; empty if it existed
     made_split: dict[str, float] = field(default_factory=dict)
+    # pixels of the label maps by class, once they were checked
     pixels: Counter[int] = field(default_factory=Counter)
 
     @property

@@ -24,23 +24,14 @@ ANNOTATIONS = ('annotations', 'annotation', 'ann', 'labels')  # folders beside t
 
 @dataclass(frozen=True)
 class Match:
-    """What a format found.
+    """What a format found."""
 
-    Args:
-        place: The files, as the arguments of its ``read``.
-        why: What it was recognized by.
-    """
-
-    place: tuple[Any, ...]
-    why: str
+    place: tuple[Any, ...]  # the files, as the arguments of its ``read``
+    why: str  # what it was recognized by
 
 
 class Tree:
-    """A folder with its files, or one file of annotations with the folder around it.
-
-    Args:
-        path: The folder or the file, absolute.
-    """
+    """A folder with its files, or one file of annotations with the folder around it."""
 
     def __init__(self, path: Path) -> None:
         self.given = None if path.is_dir() else path

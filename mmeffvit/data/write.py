@@ -24,19 +24,12 @@ BACKGROUND = 'background'
 
 @dataclass(frozen=True)
 class Split:
-    """One written split.
+    """One written split."""
 
-    Args:
-        annotations: COCO's JSON, or the pairs of images and label maps.
-        images: The folder that these names are relative to.
-        count: Number of images.
-        pixels: Pixels of each class of label maps, up to 255.
-    """
-
-    annotations: Path
-    images: Path
-    count: int
-    pixels: tuple[int, ...] = ()
+    annotations: Path  # COCO's JSON, or the pairs of images and label maps
+    images: Path  # the folder that these names are relative to
+    count: int  # number of images
+    pixels: tuple[int, ...] = ()  # pixels of each class of label maps, up to 255
 
 
 def write_coco(data: DataSet, folder: Path) -> dict[str, Split]:

@@ -15,16 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class CocoIds:
-    """Ids of an annotation file, and consecutive numbers for everything else.
+    """Ids of an annotation file, and consecutive numbers for everything else."""
 
-    Args:
-        categories: Category id by label; empty if they are not known.
-        category_source: Where the category ids come from, in words.
-        images: Image id of every file of the dataset, by path.
-    """
-
-    categories: list[int]
-    category_source: str
+    categories: list[int]  # category id by label; empty if they are not known
+    category_source: str  # where the category ids come from, in words
+    # image id of every file of the dataset, by path
     images: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -31,21 +31,13 @@ Found = tuple[Path, Path, NDArray | None]  # a file or an array, with its name
 
 @dataclass(frozen=True)
 class Media:
-    """One image or video.
+    """One image or video."""
 
-    Args:
-        path: The file; empty for an array.
-        name: Its name in results: a path relative to the output folder.
-        drawing: The unique name of its visualization: its own name if this type can be written.
-        labels: The unique name of its label map; for a video, of the folder of its label maps.
-        image: The array, (H, W, 3) BGR; None for a file.
-    """
-
-    path: Path
-    name: Path
-    drawing: Path
-    labels: Path
-    image: NDArray | None = None
+    path: Path  # the file; empty for an array
+    name: Path  # its name in results: a path relative to the output folder
+    drawing: Path  # the unique name of its visualization: its own name if this type can be written
+    labels: Path  # the unique name of its label map; for a video, of the folder of its label maps
+    image: NDArray | None = None  # the array, (H, W, 3) BGR; None for a file
 
     @property
     def is_video(self) -> bool:
@@ -54,16 +46,13 @@ class Media:
 
 @dataclass
 class Inputs:
-    """The images and videos found for the arguments.
+    """The images and videos found for the arguments."""
 
-    Args:
-        sources: Images and videos in the order of the arguments.
-        unreadable: Arguments and files that cannot be read, with the reason.
-        others: Number of other files in folders, by suffix.
-    """
-
+    # images and videos in the order of the arguments
     sources: list[Media] = field(default_factory=list)
+    # arguments and files that cannot be read, with the reason
     unreadable: list[str] = field(default_factory=list)
+    # number of other files in folders, by suffix
     others: Counter[str] = field(default_factory=Counter)
 
 
@@ -208,19 +197,12 @@ def make_unique(found: Sequence[Found]) -> list[Found]:
 
 @dataclass
 class Frame:
-    """An image, or one frame of a video.
+    """An image, or one frame of a video."""
 
-    Args:
-        source: The file.
-        number: Number of the frame, from 0; None for an image.
-        image: (H, W, 3) BGR.
-        rate: Frames per second of the video.
-    """
-
-    source: Media
-    number: int | None
-    image: NDArray
-    rate: float = 0.0
+    source: Media  # the file
+    number: int | None  # number of the frame, from 0; None for an image
+    image: NDArray  # (H, W, 3) BGR
+    rate: float = 0.0  # frames per second of the video
 
     @property
     def name(self) -> Path:

@@ -20,40 +20,27 @@ SHOWN = 20  # images of a classifier in the summary
 
 @dataclass
 class PredictOptions:
-    """Options of a prediction run.
+    """Options of a prediction run."""
 
-    Args:
-        out: A ``.json`` file for the results of a detector or classifier; None writes none.
-        label_maps: Folder for the label maps of a segmentor; None writes none.
-        drawings: Folder for the visualizations; None draws none.
-        score_thr: Score threshold, in [0, 1]; None draws scores from 0.3 and writes all results.
-        batch_size: Batch size. A segmentor batches images of the same size only.
-    """
-
+    # a ``.json`` file for the results of a detector or classifier; None writes none
     out: Path | None = None
-    label_maps: Path | None = None
-    drawings: Path | None = None
+    label_maps: Path | None = None  # folder for the label maps of a segmentor; None writes none
+    drawings: Path | None = None  # folder for the visualizations; None draws none
+    # score threshold, in [0, 1]; None draws scores from 0.3 and writes all results
     score_thr: float | None = None
-    batch_size: int = 1
+    batch_size: int = 1  # a segmentor batches images of the same size only
 
 
 @dataclass
 class Tally(Writer):
-    """Counts detections, and images by their class.
+    """Counts detections, and images by their class."""
 
-    Args:
-        threshold: Lowest score of the detections that count.
-        found: Number of detections; None if the model finds none.
-        highest: The highest score of all detections.
-        classes: Image, best class and score of a classifier, for the first images.
-        counts: Number of images by their best class.
-    """
-
-    threshold: float
-    found: int | None
-    highest: float = 0.0
+    threshold: float  # lowest score of the detections that count
+    found: int | None  # number of detections; None if the model finds none
+    highest: float = 0.0  # the highest score of all detections
+    # image, best class and score of a classifier, for the first images
     classes: list[tuple[str, str, str]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)  # number of images by their best class
 
     def write(self, frame: Frame, result: Result) -> None:
         if isinstance(result, ClassScores):
@@ -72,19 +59,12 @@ class Tally(Writer):
 
 @dataclass(frozen=True)
 class Summary:
-    """Results of a prediction run.
+    """Results of a prediction run."""
 
-    Args:
-        done: Number of images and frames of videos.
-        tally: Counts of detections and classes.
-        skipped: Inputs that could not be read, with the reason.
-        written: Lines that describe the files.
-    """
-
-    done: int
+    done: int  # images and frames of videos
     tally: Tally
-    skipped: list[str]
-    written: list[str]
+    skipped: list[str]  # inputs that could not be read, with the reason
+    written: list[str]  # lines that describe the files
 
     def __str__(self) -> str:
         tally, line = self.tally, counted(self.done, 'image')

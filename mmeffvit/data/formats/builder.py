@@ -25,12 +25,7 @@ def folders_near(source: Path) -> list[Path]:
 
 
 class Builder:
-    """Collects a dataset; images are found by name, classes are numbered as they appear.
-
-    Args:
-        tree: The files.
-        findings: Receives what is wrong or not read.
-    """
+    """Collects a dataset; images are found by name, classes are numbered as they appear."""
 
     def __init__(self, tree: Tree, findings: faults.Findings) -> None:
         self.root, self.findings = tree.root, findings
@@ -61,13 +56,8 @@ class Builder:
     ) -> Picture | None:
         """The image of a name in a file of annotations; None, and a finding, without one.
 
-        Args:
-            name: With or without folders and suffix.
-            source: The file.
-            where: The place in it.
-            size: Height and width in it, if known.
-            split: Its split; by default the one that the folders are named after.
-            inside: A sub-folder that is searched first.
+        Its split is by default the one that folders are named after; a sub-folder ``inside`` is
+        searched first.
         """
         own = split or named_split(source.parent, self.root)
         folders = folders_near(source)
@@ -75,25 +65,17 @@ class Builder:
             folders = [*(folder / inside for folder in folders), *folders]
         found = self.finder.find(name, folders, own)
         if len(found) != 1:
-            several = f' is one of {listed(found)}' if found else ''
-            place = where or str(source)
-            self.findings.add(self.finder.fault(name, found), f'{place}: {name}{several}')
+            self.finder.report(name, found, where or source)
             return None
         split = own or split_of(found[0].parent, self.root)
         pictures = self.splits.setdefault(split, {})
-        if found[0] not in pictures:
-            pictures[found[0]] = Picture(found[0], recorded=size)
-        return pictures[found[0]]
+        return pictures.setdefault(found[0], Picture(found[0], recorded=size))
 
     def own_image(self, path: Path, name: str) -> tuple[str, list[Path]]:
         """The image of a file that annotates one image, and the name that it was found by.
 
         The image that is named as the file counts, also where an older name is in the file, as
-        after renaming both.
-
-        Args:
-            path: The file.
-            name: The name in it; empty without.
+        after renaming both. Without a name in the file, ``name`` is empty.
         """
         split, folders = named_split(path.parent, self.root), folders_near(path)
         own = self.finder.find(path.stem, folders, split)
@@ -117,16 +99,10 @@ class Builder:
         mask: Any = None,
         **more: Any,
     ) -> Object | None:
-        """Add an object, of a box or of the points of its outline; None, and a finding, if not.
+        """Add an object of a class ``name``; None, and a finding, without a name.
 
-        Args:
-            picture: Its image.
-            name: Its class.
-            where: File and place, for messages.
-            box: Left, top, width and height; by default around the points.
-            points: The corners of its outline.
-            mask: Its outlines or run lengths, if not of these points.
-            more: Other fields of the object.
+        The box is by default around the points, the mask their polygon; ``more`` are other fields
+        of :class:`Object`.
         """
         name = str(name).strip() if isinstance(name, str | int) else ''
         if not name:
@@ -145,11 +121,7 @@ class Builder:
     ) -> None:
         """Read every object of an image, if there is one; report those that cannot be read.
 
-        Args:
-            picture: The image.
-            rows: Its objects in the file.
-            where: The file and what they are called, for messages that have their numbers.
-            read: Reads an object at its place.
+        Its place is ``where``, the file and what an object is called, with its number.
         """
         if picture is not None and not isinstance(rows, list):
             self.broken(picture, where, f'{rows!r:.40} is not a list')

@@ -231,14 +231,11 @@ def pictures_of(
     folders = folders_of(path, finder)
     for key, image in file.images.items():
         found = finder.find(image['file_name'], folders, split)
-        where = f'{path}, image {key}: {image["file_name"]}'
+        where = f'{path}, image {key}'
         if len(found) != 1:
-            findings.add(
-                finder.fault(image['file_name'], found),
-                where + (f' is one of {listed(found)}' if found else ''),
-            )
+            finder.report(image['file_name'], found, where)
         elif found[0] in seen:
-            findings.add(faults.IMAGE_LISTED_TWICE, where)
+            findings.add(faults.IMAGE_LISTED_TWICE, f'{where}: {image["file_name"]}')
         else:
             seen.add(found[0])
             objects, size = by_image[key], (image['height'], image['width'])

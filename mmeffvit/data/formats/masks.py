@@ -55,17 +55,11 @@ LEAST = 0.5  # part of the maps or of the images of a folder that match
 
 @dataclass(frozen=True)
 class Group:
-    """Files of one folder that end alike.
+    """Files of one folder that end alike."""
 
-    Args:
-        folder: The folder.
-        paths: Its files, or those with the ending.
-        ending: What the names end with, such as ``_mask`` of ``NAME_mask.png``.
-    """
-
-    folder: Path
-    paths: tuple[Path, ...]
-    ending: str = ''
+    folder: Path  # the folder
+    paths: tuple[Path, ...]  # its files, or those with the ending
+    ending: str = ''  # what the names end with, such as ``_mask`` of ``NAME_mask.png``
 
     @cached_property
     def keys(self) -> list[dict[str, Path]]:
@@ -295,10 +289,7 @@ def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[Path
 def pictures_in(pair: Pair, lists: dict[Path, str], findings: Findings) -> Iterator[Picture]:
     """Every image with its map; those without, and maps without an image, are findings.
 
-    Args:
-        pair: The images and the maps.
-        lists: The listed images; if there are any, others are not used.
-        findings: Receives faults.
+    If there are any ``lists``, images that are not in them are not used.
     """
     used: set[Path] = set()
     twins = {path.stem: path for path in pair.matched}

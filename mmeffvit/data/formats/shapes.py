@@ -60,15 +60,7 @@ def flat(points: Points) -> list[float]:
 
 
 def ellipse(x: float, y: float, wide: float, high: float, angle: float = 0.0) -> Points:
-    """The outline of an ellipse.
-
-    Args:
-        x: Its center, from the left.
-        y: Its center, from the top.
-        wide: Its horizontal radius.
-        high: Its vertical radius.
-        angle: Its rotation, in degrees.
-    """
+    """The outline of an ellipse around (x, y) with two radii, rotated by an angle in degrees."""
     turns = [2 * math.pi * i / CORNERS for i in range(CORNERS)]
     return rotated([(x + wide * math.cos(t), y + high * math.sin(t)) for t in turns], (x, y), angle)
 

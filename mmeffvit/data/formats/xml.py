@@ -7,11 +7,7 @@ MAX_DEPTH = 100
 
 
 def parse_xml(content: bytes, encoding: str | None = None) -> tuple[Element, dict[Element, int]]:
-    """The root of a file, and the line of every element.
-
-    Args:
-        content: The bytes of the file.
-        encoding: Their encoding; by default the declared one.
+    """The root of a file, in the declared encoding by default, and the line of every element.
 
     Raises:
         ValueError: If it is no XML, or has a document type with definitions.

@@ -200,11 +200,7 @@ def read_pictures(
 ) -> list[Picture]:
     """The images with their objects; images that share a label file are skipped.
 
-    Args:
-        paths: The images.
-        num_classes: Number of classes.
-        findings: Receives faults.
-        keypoints: Number of values after the box of a line.
+    A line may have as many values of ``keypoints`` after its box.
     """
     pictures = []
     by_labels: dict[Path, list[Path]] = defaultdict(list)

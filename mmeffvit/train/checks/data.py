@@ -53,19 +53,12 @@ MISREAD = (faults.FILLED, faults.NAME_SPELLED, faults.MAP_GRAY)  # notes on what
 
 @dataclass
 class ConfiguredDataset:
-    """One dataset of a config.
+    """One dataset of a config."""
 
-    Args:
-        name: The splits that use it, with a number if there are several.
-        settings: Its config.
-        metrics: Its metrics.
-        split: The first of the splits.
-    """
-
-    name: str
+    name: str  # the splits that use it, with a number if there are several
     settings: dict[str, Any]
     metrics: list[dict[str, Any]]
-    split: str
+    split: str  # the first of these splits
 
     @property
     def measures_masks(self) -> bool:

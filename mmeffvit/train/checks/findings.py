@@ -17,16 +17,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a report.
-
-    Args:
-        kind: The type of the finding.
-        text: Names and values; for a fault also the fix, with the choices.
-        fix: Dotted key of the config and its value, if the fix has no choices.
-    """
+    """One line of a report."""
 
     kind: Kind
-    text: str
+    text: str  # names and values; for a fault also the fix, with the choices
+    # dotted key of the config and its value, if the fix has no choices
     fix: tuple[str, Any] | None = None
 
     def __str__(self) -> str:

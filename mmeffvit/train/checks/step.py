@@ -28,10 +28,6 @@ MAX_DEPTH = 3  # depth of the recorded modules
 class Step:
     """A model after one training step, which may have failed.
 
-    Args:
-        scope: 'mmdet', 'mmseg' or 'mmpretrain'.
-        settings: The config of the model.
-
     Attributes:
         model: The model, or None if it could not be built.
         frozen: Names of the parameters that do not require a gradient.
@@ -42,8 +38,8 @@ class Step:
         error: The error that stopped the step.
     """
 
-    scope: str
-    settings: ConfigDict
+    scope: str  # 'mmdet', 'mmseg' or 'mmpretrain'
+    settings: ConfigDict  # of the model
     model: nn.Module | None = None
     frozen: list[str] = field(default_factory=list)
     image: tuple[int, int] = (0, 0)

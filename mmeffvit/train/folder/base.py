@@ -117,17 +117,11 @@ def with_class_count(settings: Any, value: Any) -> dict:
 
 @dataclass(frozen=True)
 class Start:
-    """Where the weights come from.
+    """Where the weights come from."""
 
-    Args:
-        what: Description.
-        checkpoint: Checkpoint of a full model, if any.
-        keeps_backbone: Whether the backbone loads the weights of the base config.
-    """
-
-    what: str
-    checkpoint: str | None = None
-    keeps_backbone: bool = False
+    what: str  # in words
+    checkpoint: str | None = None  # checkpoint of a full model, if any
+    keeps_backbone: bool = False  # whether the backbone loads the weights of the base config
 
     @property
     def is_scratch(self) -> bool:

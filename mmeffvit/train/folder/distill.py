@@ -33,25 +33,18 @@ OpenTeacher = Callable[[str, str | None], Any]
 
 @dataclass(frozen=True)
 class DistillOptions:
-    """Options of distillation.
+    """Options of distillation."""
 
-    Args:
-        checkpoint: Weights of a teacher that is a config.
-        labeled: Labeled dataset, used for training too and for validation.
-        wanted: Predictions to use; by default, classes come from the labels, else from the
-            student's weights, else of the teacher.
-        losses: See :class:`mmeffvit.train.distillation.teacher.TeacherHook`; ['none'] trains on
-            predictions alone; None selects the loss of the task.
-        compare: Also train the student on the labels alone, for as many steps.
-        finetune: Options of the student's training.
-    """
-
-    checkpoint: str | None = None
-    labeled: Path | None = None
+    checkpoint: str | None = None  # weights of a teacher that is a config
+    labeled: Path | None = None  # labeled dataset, used for training too and for validation
+    # predictions to use; by default, classes come from the labels, else from the student's weights,
+    # else of the teacher
     wanted: Wanted = field(default_factory=Wanted)
+    # see :class:`mmeffvit.train.distillation.teacher.TeacherHook`; ['none'] trains on predictions
+    # alone; None selects the loss of the task
     losses: Sequence[str] | None = None
-    compare: bool = True
-    finetune: FinetuneOptions = field(default_factory=FinetuneOptions)
+    compare: bool = True  # also train the student on the labels alone, for as many steps
+    finetune: FinetuneOptions = field(default_factory=FinetuneOptions)  # of the student
 
 
 def distill(

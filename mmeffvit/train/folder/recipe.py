@@ -57,32 +57,23 @@ def spelled(name: str) -> str:
 
 @dataclass(frozen=True)
 class Overrides:
-    """Numbers that replace the recipe's; None keeps the recipe's.
+    """Numbers that replace the recipe's; None keeps the recipe's."""
 
-    Args:
-        image_size: Side of the images in pixels.
-        batch: Batch size over all processes; 'auto' for the largest that fits.
-        processes: Processes that train together.
-        epochs: Epochs.
-        steps: Steps in place of epochs, rounded up to whole epochs; a batch that is larger than the
-            training set is lowered.
-        patience: Epochs without a better metric after which training stops; 0 never stops.
-        accumulate: Steps over which gradients are accumulated.
-        freeze: Number of frozen stages of the backbone, after the stem; None trains all.
-        balance: Repeat images of rare classes, or weight the classes of a segmentor.
-        lr: Learning rate after the warm-up.
-    """
-
-    image_size: int | None = None
+    image_size: int | None = None  # side of the images in pixels
+    # batch size over all processes; 'auto' for the largest that fits
     batch: int | str | None = None
     processes: int | None = None
     epochs: int | None = None
+    # steps in place of epochs, rounded up to whole epochs; a batch that is larger than the training
+    # set is lowered
     steps: int | None = None
+    # epochs without a better metric after which training stops; 0 never stops
     patience: int | None = None
-    accumulate: int = 1
+    accumulate: int = 1  # steps over which gradients are accumulated
+    # number of frozen stages of the backbone, after the stem; None trains all
     freeze: int | None = None
-    balance: bool = False
-    lr: float | None = None
+    balance: bool = False  # repeat images of rare classes, or weight the classes of a segmentor
+    lr: float | None = None  # learning rate after the warm-up
 
     def check(self) -> None:
         """Reject numbers out of range."""
@@ -104,39 +95,23 @@ class Overrides:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The numbers of a run.
+    """The numbers of a run."""
 
-    Args:
-        image_size: Side of the images in pixels.
-        crop: Height and width in pixels of training images from scratch: half of the area of a
-            segmentor's, the shape that a detector's fit in; None for squares of ``image_size``.
-        batch: Batch size of each process.
-        processes: Processes that train together.
-        iterations: Steps in an epoch; incomplete batches are left out.
-        epochs: Epochs.
-        val_every: Epochs between validations.
-        patience: Validations without a better metric after which training stops; 0 never stops.
-        rate: Learning rate.
-        ema_momentum: Share of the new weights in the average.
-        last_epochs: Epochs without mosaic at the end.
-        workers: Data-loading processes.
-        from_scratch: Whether nothing is pretrained.
-        shrinks_images: Whether the typical image has at least twice the training size.
-    """
-
-    image_size: int
-    batch: int
+    image_size: int  # side of the images in pixels
+    batch: int  # batch size of each process
     processes: int
-    iterations: int
+    iterations: int  # steps in an epoch; incomplete batches are left out
     epochs: int
-    val_every: int
-    patience: int
-    rate: float
-    ema_momentum: float
-    last_epochs: int
-    workers: int
-    from_scratch: bool = False
-    shrinks_images: bool = False
+    val_every: int  # epochs between validations
+    patience: int  # validations without a better metric after which training stops; 0 never stops
+    rate: float  # learning rate
+    ema_momentum: float  # share of the new weights in the average
+    last_epochs: int  # epochs without mosaic at the end
+    workers: int  # data-loading processes
+    from_scratch: bool = False  # whether nothing is pretrained
+    shrinks_images: bool = False  # whether the typical image has at least twice the training size
+    # height and width in pixels of training images from scratch: half of the area of a segmentor's,
+    # the shape that a detector's fit in; None for squares of ``image_size``
     crop: tuple[int, int] | None = None
 
     @property

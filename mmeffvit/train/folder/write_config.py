@@ -33,19 +33,14 @@ FLOOR = 0.02  # of the learning rate, that it ends at
 
 @dataclass(frozen=True)
 class Teaching:
-    """Distillation settings of a student.
+    """Distillation settings of a student."""
 
-    Args:
-        sure: Score from which a prediction is always a label.
-        teacher: Config, run or saved model of a teacher that runs in every step, if any.
-        checkpoint: Weights of a teacher that is a config.
-        losses: Names of losses, see :class:`mmeffvit.train.distillation.teacher.TeacherHook`; None
-            for its own.
-    """
-
-    sure: float
+    sure: float  # score from which a prediction is always a label
+    # config, run or saved model of a teacher that runs in every step, if any
     teacher: str | None = None
-    checkpoint: str | None = None
+    checkpoint: str | None = None  # weights of a teacher that is a config
+    # names of losses, see :class:`mmeffvit.train.distillation.teacher.TeacherHook`; None for its
+    # own
     losses: tuple[str, ...] | None = None
 
 

@@ -57,7 +57,7 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
     parts = tmp_path / 'parts'
     shutil.copytree(flowers, parts / 'train')
     shutil.copytree(flowers, parts / 'val')
-    assert detect(parts).place[1] == dict(train=parts / 'train', val=parts / 'val')
+    assert detect(parts).match.place[1] == dict(train=parts / 'train', val=parts / 'val')
     shutil.copytree(flowers, parts / 'Valid')
     with pytest.raises(UserError, match='are for the same split: give the one to use'):
         detect(parts).read()

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from mmeffvit.config.load import load_config
-from mmeffvit.data.detect import Found, Task
+from mmeffvit.data.detect import Found
 from mmeffvit.data.prepare import PrepareOptions
+from mmeffvit.data.tree import Match
 from mmeffvit.errors import UserError
 from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.train.folder.recipe import Overrides
@@ -28,7 +29,7 @@ OPTIONS = FinetuneOptions(
         fraction=0.5,
         images=Path('a'),
         masks=Path('b'),
-        found=Found('masks', Task.LABEL_MAPS, 'its folders', {Path('c'): 1}),
+        found=Found('masks', Match(({Path('c'): 1},), 'its folders')),
     ),
     weights='none',
     seed=3,
