@@ -27,11 +27,8 @@ def check(
 ) -> None:
     """Check every image and object: invalid ones are removed, the sizes of images are filled in.
 
-    Args:
-        data: The dataset, which is changed.
-        needs_masks: Objects without a mask are faults.
-        crowds_are_objects: Read crowd regions as any other object.
-        sample: Which images to open, if not all; of others, only annotations are checked.
+    Of images that are not in the ``sample``, only the annotations are checked. If ``needs_masks``,
+    objects without a mask are faults.
     """
     findings = data.findings
     lost = sum(n for fault, n in findings.counts.items() if fault.left_out == faults.IMAGES)

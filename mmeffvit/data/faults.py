@@ -280,10 +280,7 @@ class Findings:
         return f'{self.name} data: {self.source}' if self.name else 'the dataset'
 
     def stop(self, *, skip_broken: bool) -> str:
-        """Stop if there are errors.
-
-        Args:
-            skip_broken: Skip invalid items where possible.
+        """Stop if there are errors, but skip what can be if ``skip_broken``.
 
         Returns:
             Names and numbers of what is left out; empty if nothing is.

@@ -55,10 +55,8 @@ class ShapesSpec:
 def generate(folder: Path, spec: ShapesSpec) -> None:
     """Write the set to ``folder``, unless the same set is already there.
 
-    Args:
-        folder: Output folder with ``train2017/``, ``val2017/``, ``annotations/`` and ``spec.json``,
-            written atomically.
-        spec: What to generate.
+    It has ``train2017/``, ``val2017/``, ``annotations/`` and ``spec.json``, and is written
+    atomically.
 
     Raises:
         UserError: If ``folder`` contains anything else, including another generated set: nothing is
@@ -74,14 +72,6 @@ def generate_ade20k(folder: Path, spec: ShapesSpec) -> None:
     outlines of shapes, and ``ADE20K_CLASSES`` start at 1: mmseg's ``ADE20KDataset`` reads them as
     the first five of its 150 classes, its ``BaseSegDataset`` with ``reduce_zero_label=True`` as the
     classes in ``metainfo``.
-
-    Args:
-        folder: Output folder with ``images/{training,validation}/*.jpg``,
-            ``annotations/{training,validation}/*.png`` and ``spec.json``.
-        spec: What to generate.
-
-    Raises:
-        UserError: If ``folder`` contains anything else.
     """
     _generate(folder, dict(asdict(spec), layout='ADE20K'), spec, _write_ade20k)
 
@@ -146,12 +136,7 @@ def _write_ade20k(folder: Path, split: int, count: int, spec: ShapesSpec) -> Non
 def label_map(instances: Sequence[tuple[int, np.ndarray]], side: int) -> np.ndarray:
     """A label map like ADE20K's: 1 is the ground, 2 to 5 are the shapes, 0 are their outlines.
 
-    Args:
-        instances: Label and visible mask of every shape, see :func:`draw_image`.
-        side: Height and width of the image, in pixels.
-
-    Returns:
-        (side, side) uint8.
+    From what :func:`draw_image` returns -> (side, side) uint8.
     """
     labels = np.ones((side, side), np.uint8)
     for label, mask in instances:

@@ -138,9 +138,7 @@ def write(canvas: NDArray, texts: Iterable[tuple[str, Any, NDArray]], height: in
 
 def meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Whether two boxes have pixels in common."""
-    return (
-        one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-    )  # fmt: skip
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 @cache

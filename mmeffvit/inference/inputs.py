@@ -57,11 +57,9 @@ class Inputs:
 
 
 def find_inputs(arguments: Iterable[Input], *, unique: bool = True) -> Inputs:
-    """Find files, files in folders (recursively), and matches of quoted globs.
+    """Find files, files in folders (recursively), matches of quoted globs, and images as arrays.
 
-    Args:
-        arguments: Files, folders, globs, and images as arrays.
-        unique: Take a file once, even if several arguments match it.
+    If ``unique``, take a file once, even if several arguments match it.
 
     Raises:
         UserError: If nothing is found, or an array is not an image.

@@ -169,8 +169,8 @@ def describe_files(predictor: BasePredictor, ids: CocoIds, options: PredictOptio
             lines.append(f'image ids: {options.out.with_name(options.out.stem + ".images.json")}')
     if options.label_maps is not None:
         lines.append(f'label maps: {options.label_maps}')
-    if options.label_maps is not None and predictor.classes:
         first, classes = predictor.label_offset, predictor.classes
-        last = first + len(classes) - 1
-        lines.append(f'values: {first} is {classes[0]}, {last} is {classes[-1]}')
+        if classes:
+            last = first + len(classes) - 1
+            lines.append(f'values: {first} is {classes[0]}, {last} is {classes[-1]}')
     return lines

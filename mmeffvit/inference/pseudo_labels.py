@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import find_images
 from mmeffvit.data.formats.coco_file import MIN_SIDE, is_size
@@ -23,7 +21,7 @@ from mmeffvit.utils.text import counted
 from .coco_ids import CocoIds
 from .inputs import Frame, Media, read_frames
 from .predictor import BasePredictor, predict_frames
-from .results import Detections, LabelMap, Result
+from .results import LabelMap, Result
 from .writers import coco_results
 
 SHARD = 16  # images per file of predictions; existing files are reused
@@ -33,15 +31,7 @@ MIB = 2**20
 
 
 class Teacher:
-    """A model that predicts the labels of a student.
-
-    Args:
-        name: What it was opened as.
-        predictor: The model; its memory is free once it has predicted.
-
-    Raises:
-        UserError: If it predicts neither objects nor label maps.
-    """
+    """A model that predicts the labels of a student; its memory is free once it has predicted."""
 
     def __init__(self, name: str, predictor: BasePredictor) -> None:
         if predictor.is_classifier:
@@ -101,17 +91,11 @@ def row_of(
         row['label_map'] = label_map.name
         write_labels(label_map, result.labels)
     else:
-        found = inside(result, height, width)
+        sides = result.boxes[:, 2:] - result.boxes[:, :2]  # clipped to the image
+        found = result.select((sides >= MIN_SIDE).all(axis=1))
         found = found if keep_masks else replace(found, masks=None)
         row['objects'] = coco_results(found, CocoIds([], 'label + 1'))
     return row
-
-
-def inside(found: Detections, height: int, width: int) -> Detections:
-    """Detections clipped to their image; those without a pixel in it are left out."""
-    boxes = found.boxes.clip(0, np.array([width, height] * 2, found.boxes.dtype))
-    kept = (boxes[:, 2:] - boxes[:, :2]).min(axis=1, initial=np.inf) >= MIN_SIDE
-    return replace(found, boxes=boxes).select(kept)
 
 
 def skip(text: str) -> None:
@@ -179,11 +163,10 @@ def is_row(row: Any, names: Set[str], is_detector: bool) -> bool:
 
 def check_about(path: Path, about: dict[str, Any]) -> None:
     """Reject existing predictions of other images, of another teacher or with other options."""
-    if path.is_file():
-        if read_json(path) != json.loads(json.dumps(about)):
-            raise UserError(
-                f'{path.parent} has predictions of another teacher, of other images or with other '
-                'options: remove it, or choose another --work-dir'
-            )
-        return
-    write_file(path, json.dumps(about))
+    if not path.is_file():
+        write_file(path, json.dumps(about))
+    elif read_json(path) != json.loads(json.dumps(about)):
+        raise UserError(
+            f'{path.parent} has predictions of another teacher, of other images or with other '
+            'options: remove it, or choose another --work-dir'
+        )

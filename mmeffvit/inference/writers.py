@@ -150,9 +150,7 @@ class LabelMapWriter(Writer):
 class DrawingWriter(Writer):
     """Visualizations named after the images, and one ``.mp4`` per video.
 
-    Args:
-        folder: Output folder.
-        draw: Draws a result into a copy of its image, (H, W, 3) BGR.
+    ``draw`` draws a result into a copy of its image, (H, W, 3) BGR.
     """
 
     def __init__(self, folder: Path, draw: Callable[[NDArray, Result], NDArray]) -> None:

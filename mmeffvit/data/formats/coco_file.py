@@ -36,12 +36,7 @@ is_number_id = integer_from(0, MAX_ID)
 
 
 class CocoFile:
-    """The valid records of an annotation file; invalid ones are reported.
-
-    Args:
-        content: The content of the JSON file.
-        add: Receives records with missing fields, and duplicate ids.
-    """
+    """The valid records of the content of an annotation file; invalid ones are reported."""
 
     def __init__(self, content: dict[str, list], add: Add) -> None:
         self.content = content

@@ -7,13 +7,13 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in, split_of_file
+from mmeffvit.data.records import DataSet, Picture, Size, split_in, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
 
 from .builder import Builder
-from .shapes import ellipse, number, placed, points_of, rectangle, rotated, size_of
+from .shapes import ellipse, number, placed, points_of, size_of, turned
 from .xml import parse_xml
 
 NAME = 'CVAT'
@@ -72,10 +72,10 @@ def images_of(root: Element) -> Iterator[tuple[str, str, Size | None, list[Eleme
 
 def read_shape(
     shape: Element, picture: Picture, size: Size | None, where: str, builder: Builder
-) -> Object | None:
+) -> None:
     """Add a shape of an image."""
     if shape.tag in NOT_SHAPES:
-        return None
+        return
     name, angle = shape.get('label'), number(shape.get('rotation') or 0)
 
     def values(*keys: str) -> list[float]:
@@ -83,23 +83,21 @@ def read_shape(
 
     if shape.tag == 'box':
         left, top, right, bottom = values('xtl', 'ytl', 'xbr', 'ybr')
-        box = (left, top, right - left, bottom - top)
-        if not angle:
-            return builder.add(picture, name, where, box=box)
         center = ((left + right) / 2, (top + bottom) / 2)
-        return builder.add(picture, name, where, points=rotated(rectangle(*box), center, angle))
-    if shape.tag == 'polygon':
+        box = (left, top, right - left, bottom - top)
+        builder.add(picture, name, where, **turned(box, center, angle))
+    elif shape.tag == 'polygon':
         pairs = [pair.split(',') for pair in (shape.get('points') or '').split(';')]
-        return builder.add(picture, name, where, points=points_of(pairs))
-    if shape.tag == 'ellipse':
+        builder.add(picture, name, where, points=points_of(pairs))
+    elif shape.tag == 'ellipse':
         points = ellipse(*values('cx', 'cy', 'rx', 'ry'), angle)
-        return builder.add(picture, name, where, points=points)
-    if shape.tag == 'mask':
+        builder.add(picture, name, where, points=points)
+    elif shape.tag == 'mask':
         left, top, width, height = map(int, values('left', 'top', 'width', 'height'))
         runs = [int(number(run)) for run in (shape.get('rle') or '').split(',')]
         if min(runs) < 0 or sum(runs) != width * height:
             raise ValueError(f'run lengths that do not fill {width} x {height} pixels')
         mask = np.repeat(np.arange(len(runs)) % 2, runs).reshape(height, width) > 0
-        return builder.add(picture, name, where, **placed(mask, left, top, size))
-    builder.unread(where, shape.tag)
-    return None
+        builder.add(picture, name, where, **placed(mask, left, top, size))
+    else:
+        builder.unread(where, shape.tag)

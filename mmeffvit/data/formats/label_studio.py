@@ -11,12 +11,12 @@ import numpy as np
 
 from mmeffvit.data import faults
 from mmeffvit.data.files import read_rows
-from mmeffvit.data.records import DataSet, Object, Picture, Size, split_of_file
+from mmeffvit.data.records import DataSet, Picture, Size, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.files import parse_json, read_json
 
 from .builder import Builder
-from .shapes import ellipse, number, placed, points_of, rectangle, rotated, size_of
+from .shapes import ellipse, number, placed, points_of, size_of, turned
 
 NAME = 'Label Studio'
 LABELS = ('rectanglelabels', 'polygonlabels', 'ellipselabels', 'brushlabels', 'labels')
@@ -105,7 +105,7 @@ def local_name(address: str, builder: Builder) -> str:
     return name
 
 
-def read_result(row: Any, where: str, picture: Picture, builder: Builder) -> Object | None:
+def read_result(row: Any, where: str, picture: Picture, builder: Builder) -> None:
     """Add a result."""
     if not isinstance(row, dict):
         raise ValueError(f'{row!r:.40} is not a result')
@@ -113,25 +113,26 @@ def read_result(row: Any, where: str, picture: Picture, builder: Builder) -> Obj
     names = next((value[key] for key in LABELS if value.get(key)), None)
     if names is None:
         builder.unread(where, row.get('type') or 'a result without labels')
-        return None
+        return
     name = names[0] if isinstance(names, list) else names
     size = (int(number(row['original_height'])), int(number(row['original_width'])))
     x_scale, y_scale = size[1] / 100, size[0] / 100
+
+    def scaled(x: str, y: str) -> tuple[float, float]:
+        return number(value[x]) * x_scale, number(value[y]) * y_scale
+
     if 'points' in value:
         points = [(x * x_scale, y * y_scale) for x, y in points_of(value['points'])]
-        return builder.add(picture, name, where, points=points)
-    if 'rle' in value:
-        mask = decode_brush(value['rle'], size)
-        return builder.add(picture, name, where, **placed(mask, 0, 0, size))
-    left, top = number(value['x']) * x_scale, number(value['y']) * y_scale
-    angle = number(value.get('rotation') or 0)
-    if 'radiusX' in value:
-        radii = number(value['radiusX']) * x_scale, number(value['radiusY']) * y_scale
-        return builder.add(picture, name, where, points=ellipse(left, top, *radii, angle))
-    box = (left, top, number(value['width']) * x_scale, number(value['height']) * y_scale)
-    if not angle:
-        return builder.add(picture, name, where, box=box)
-    return builder.add(picture, name, where, points=rotated(rectangle(*box), (left, top), angle))
+        shape = dict(points=points)
+    elif 'rle' in value:
+        shape = placed(decode_brush(value['rle'], size), 0, 0, size)
+    else:
+        corner, angle = scaled('x', 'y'), number(value.get('rotation') or 0)
+        if 'radiusX' in value:
+            shape = dict(points=ellipse(*corner, *scaled('radiusX', 'radiusY'), angle))
+        else:
+            shape = turned((*corner, *scaled('width', 'height')), corner, angle)
+    builder.add(picture, name, where, **shape)
 
 
 def decode_brush(codes: Any, size: Size) -> np.ndarray:

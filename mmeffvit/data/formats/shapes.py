@@ -65,9 +65,15 @@ def ellipse(x: float, y: float, wide: float, high: float, angle: float = 0.0) ->
     return rotated([(x + wide * math.cos(t), y + high * math.sin(t)) for t in turns], (x, y), angle)
 
 
-def rectangle(left: float, top: float, width: float, height: float) -> Points:
-    right, bottom = left + width, top + height
-    return [(left, top), (right, top), (right, bottom), (left, bottom)]
+def turned(
+    box: tuple[float, ...], center: tuple[float, float], angle: float
+) -> dict[str, Sequence[Any]]:
+    """A box, or the points of its outline if it is rotated around a center."""
+    if not angle:
+        return dict(box=box)
+    left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    return dict(points=rotated(corners, center, angle))
 
 
 def rotated(points: Points, center: tuple[float, float], angle: float) -> Points:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, Object, Picture, Size, split_in
+from mmeffvit.data.records import DataSet, Picture, Size, split_in
 from mmeffvit.data.tree import Match, Tree
 
 from .builder import Builder
@@ -51,19 +51,19 @@ def read_file(path: Path, content: dict, builder: Builder) -> None:
 
 def read_object(
     row: Any, picture: Picture, size: Size | None, where: str, builder: Builder
-) -> Object | None:
+) -> None:
     """Add an object; polygons with holes become run lengths, since COCO's polygons have none."""
     kind, name = row.get('geometryType'), row['classTitle']
     if kind == 'bitmap':
         left, top = (number(value) for value in row['bitmap']['origin'])
         mask = unpack_png(row['bitmap']['data'], is_zipped=True)
-        return builder.add(picture, name, where, **placed(mask, left, top, size))
-    if kind not in ('rectangle', 'polygon'):
+        builder.add(picture, name, where, **placed(mask, left, top, size))
+    elif kind in ('rectangle', 'polygon'):
+        points = points_of(row['points']['exterior'])
+        mask = None if kind == 'rectangle' else [flat(points)]
+        holes = [points_of(hole) for hole in row['points'].get('interior') or ()]
+        if mask and holes and size:
+            mask = with_holes(points, holes, size)
+        builder.add(picture, name, where, box=box_of(points), mask=mask)
+    else:
         builder.unread(where, kind)
-        return None
-    points = points_of(row['points']['exterior'])
-    mask = None if kind == 'rectangle' else [flat(points)]
-    holes = [points_of(hole) for hole in row['points'].get('interior') or ()]
-    if mask and holes and size:
-        mask = with_holes(points, holes, size)
-    return builder.add(picture, name, where, box=box_of(points), mask=mask)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmeffvit.data import faults
 from mmeffvit.data.files import read_rows
-from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
+from mmeffvit.data.records import DataSet, Picture, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import parse_json, read_json
@@ -141,7 +141,7 @@ def class_in(value: Any) -> str:
 
 def read_region(
     region: Any, where: str, key: str | None, picture: Picture, builder: Builder
-) -> Object | None:
+) -> None:
     """Add a region of an image."""
     if isinstance(region, Exception):
         raise ValueError(f'not a region of VIA 3: {region!r}')
@@ -150,14 +150,13 @@ def read_region(
     kind = shape['name']
     if kind == 'rect':
         box = [number(shape[side]) for side in ('x', 'y', 'width', 'height')]
-        return builder.add(picture, name, where, box=box)
-    if kind == 'polygon':
+        builder.add(picture, name, where, box=box)
+    elif kind == 'polygon':
         pairs = zip(shape['all_points_x'], shape['all_points_y'], strict=True)
-        return builder.add(picture, name, where, points=points_of(pairs))
-    if kind in ('circle', 'ellipse'):
+        builder.add(picture, name, where, points=points_of(pairs))
+    elif kind in ('circle', 'ellipse'):
         x, y = number(shape['cx']), number(shape['cy'])
         radii = [number(shape.get('r', shape.get(side))) for side in ('rx', 'ry')]
-        points = ellipse(x, y, *radii)
-        return builder.add(picture, name, where, points=points)
-    builder.unread(where, kind)
-    return None
+        builder.add(picture, name, where, points=ellipse(x, y, *radii))
+    else:
+        builder.unread(where, kind)

@@ -93,9 +93,6 @@ def count_faults(faults: list[str]) -> str:
 def stop_at_faults(config: Config) -> None:
     """Raise an error for a config with faults; of several processes, the first one checks.
 
-    Args:
-        config: The config of the run; it is not changed.
-
     Raises:
         UserError: With all faults; in other processes, with a reference to the first one.
     """

@@ -46,7 +46,7 @@ from mmeffvit.utils.text import listed
 
 from .run import check_dataset_paths, check_paths, paths_of
 
-CLOSED = Sample(0)  # no image is opened
+SOME, CLOSED = Sample(), Sample(0)  # images to open: 50 of every dataset, or none
 OF_VOC = ('img_subdir', 'ann_subdir')  # settings that other datasets do not have
 MISREAD = (faults.FILLED, faults.NAME_SPELLED, faults.MAP_GRAY)  # notes on what mmdet cannot read
 
@@ -87,16 +87,12 @@ def configured_datasets(config: Config, splits: Sequence[str]) -> list[Configure
 
 @without_collection()
 def check_dataset(
-    config: Config, splits: Sequence[str] = SPLITS, sample: Sample | None = None
+    config: Config, splits: Sequence[str] = SPLITS, sample: Sample = SOME
 ) -> list[DataSet]:
     """Read all annotations of a config's datasets and open a sample of their images.
 
-    Paths, classes and ``reduce_zero_label`` are those that mmdet or mmseg use.
-
-    Args:
-        config: A config of mmdet or mmseg, which must be imported; it is not changed.
-        splits: The splits to check, out of 'train', 'val', 'test'.
-        sample: Which files to open; None opens 50 of every dataset.
+    Paths, classes and ``reduce_zero_label`` are those that mmdet or mmseg use; one of these must be
+    imported. The config is not changed.
 
     Returns:
         Every dataset with its findings, in the order of the splits.
@@ -111,7 +107,7 @@ def check_dataset(
     with isolated(config.default_scope):
         for item in configured:
             data, _ = read_dataset(item)
-            check(data, needs_masks=item.needs_masks, sample=sample or Sample())
+            check(data, needs_masks=item.needs_masks, sample=sample)
             found.append(data)
     return found
 
@@ -119,10 +115,6 @@ def check_dataset(
 @without_collection()
 def check_data(config: Config, splits: Sequence[str]) -> None:
     """Check that every path of the data loaders exists, and read the annotation files.
-
-    Args:
-        config: The config of the run; mmdet or mmseg must be imported.
-        splits: The splits that the run uses, out of 'train', 'val', 'test'.
 
     Raises:
         UserError: If a path is missing, or a file has faults that would stop or crash the run.
@@ -141,14 +133,9 @@ def check_data(config: Config, splits: Sequence[str]) -> None:
 def repair_data(config: Config, folder: Path, *, strict: bool = False) -> None:
     """Check the data that a config is trained on, and leave out what is broken.
 
-    A user's folder has the same grades: an error stops, a warning leaves something out. Where
-    mmdet or mmseg would fail or read something else, the config gets what was read, written to
-    ``folder``; each of several processes does so. What was written so has no faults.
-
-    Args:
-        config: The config of the run, whose datasets are changed.
-        folder: Folder for lists of findings and for written datasets.
-        strict: Warnings are errors.
+    A user's folder has the same grades: an error stops, as do warnings if ``strict``; a warning
+    leaves something out. Where mmdet or mmseg would fail or read something else, the config gets
+    what was read, written to ``folder``; each of several processes does so.
 
     Raises:
         UserError: If there are errors.
@@ -184,8 +171,7 @@ def local_datasets(config: Config, splits: Sequence[str]) -> list[ConfiguredData
     """The datasets of dense prediction that are on this machine."""
     if config.get('default_scope') not in DENSE:
         return []
-    found = configured_datasets(config, splits)
-    return [item for item in found if any(paths_of(item.settings))]
+    return [c for c in configured_datasets(config, splits) if any(paths_of(c.settings))]
 
 
 def replace_data(
@@ -195,13 +181,11 @@ def replace_data(
     write = write_label_maps if data.has_label_maps else write_coco
     written = write(data, folder)[item.split]
     settings, old, new = item.settings, dataset.ann_file, str(written.annotations)
-    images = str(written.images)
+    prefix = dict(img=str(written.images))
     if data.has_label_maps:
-        prefix = dict(img_path=images, seg_map_path=str(folder))
+        prefix = dict(img_path=str(written.images), seg_map_path=str(folder))
         settings['type'] = 'mmeffvit.PairedSegDataset'
         drop_reduction(settings)
-    else:
-        prefix = dict(img=images)
     if reads_as(type(dataset), 'XMLDataset'):
         settings['type'] = 'mmdet.CocoDataset'
         for key in OF_VOC:

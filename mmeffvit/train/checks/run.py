@@ -90,11 +90,7 @@ def load_checked(
 
 
 def open_checked(source: Source, given: str | Path | None) -> OpenModel:
-    """Build the model of a source and load weights of its classes.
-
-    Args:
-        source: See :func:`mmeffvit.zoo.source.find_source`.
-        given: See :meth:`mmeffvit.zoo.source.Source.open_weights`.
+    """Build the model of a source and load weights of its classes, by default its own.
 
     Raises:
         UserError: If the model cannot be built, or the data or the checkpoint has other classes.

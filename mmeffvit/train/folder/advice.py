@@ -22,11 +22,8 @@ def advice(
 ) -> Iterator[str]:
     """Advice after a low metric, or after training from random weights.
 
-    Args:
-        config: Config of the run.
-        metrics: In percent, by name.
-        weights: URL of pretrained weights to suggest.
-        unlearned: Names of classes with a metric of 0.
+    Metrics are in percent, ``weights`` is the URL of pretrained ones to suggest, and ``unlearned``
+    are the names of classes with a metric of 0.
     """
     name, value = next(iter(metrics.items()), ('', 0.0))
     if value < LOW:

@@ -104,17 +104,6 @@ class Base:
         return checkpoint_of(self.config.model.backbone.get('init_cfg'))
 
 
-def with_class_count(settings: Any, value: Any) -> dict:
-    """The nested dicts of a model's config with ``num_classes``, each set to ``value``."""
-    found = {}
-    for key, item in settings.items() if isinstance(settings, Mapping) else ():
-        if key == 'num_classes':
-            found[key] = value
-        elif inner := with_class_count(item, value):
-            found[key] = inner
-    return found
-
-
 @dataclass(frozen=True)
 class Start:
     """Where the weights come from."""
@@ -136,13 +125,8 @@ def in_place(name: str) -> str:
 def find_start(base: Base, wanted: str = AUTO) -> Start:
     """The best available weights.
 
-    Args:
-        base: The model.
-        wanted: 'auto' for the released model, else the backbone's ImageNet weights, else none, with
-            the reason; 'none'; or the path or URL of a checkpoint.
-
-    Raises:
-        mmeffvit.models.checkpoints.CheckpointError: If a given checkpoint cannot be loaded.
+    ``wanted`` is 'auto' for the released model, else the backbone's ImageNet weights, else none,
+    with the reason; 'none'; or the path or URL of a checkpoint, which must load.
     """
     if wanted == NONE:
         return Start('random weights (--weights none)')

@@ -37,14 +37,7 @@ RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
 
 
 def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
-    """Train and test a classifier.
-
-    Args:
-        path: The folder.
-        options: Options; except those for exported files and for a teacher, which do not apply.
-
-    Returns:
-        The metrics of the best checkpoint.
+    """Train and test a classifier, and return the metrics of its best checkpoint.
 
     Raises:
         UserError: If the dataset, an option or the environment cannot work.
@@ -130,11 +123,7 @@ def config_lines(
 ) -> list[str]:
     """The config for a number of training images, after the names that it reads.
 
-    Args:
-        number: Number of training images.
-        overrides: Numbers that replace the recipe's.
-        start: The initial weights.
-        cut: The model, if the last bytes of some images are missing.
+    ``cut`` is the model, if the last bytes of some images are missing.
     """
     batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
     iterations = number // batch

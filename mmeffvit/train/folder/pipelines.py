@@ -20,11 +20,8 @@ def pipelines(
 ) -> list[str]:
     """The lines of a config.
 
-    Args:
-        base: The model.
-        recipe: The sizes.
-        sample: Transform that samples predictions in training.
-        are_cut: Whether the last bytes of some images are missing.
+    ``sample`` is a transform that samples predictions in training; ``are_cut``, whether the last
+    bytes of some images are missing.
     """
     factor = recipe.image_size / base.image_size
     # the base's pipeline, or an easier one for training from scratch

@@ -5,7 +5,7 @@ Names of classes and folders are untrusted data, so they are in ``data.json`` be
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill, indent
@@ -21,7 +21,7 @@ from mmeffvit.utils.files import resource_dir, write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
 
-from .base import Base, Start, with_class_count
+from .base import Base, Start
 from .pipelines import pipelines
 from .recipe import Overrides, Recipe, class_weights, fit_warm_up
 
@@ -207,16 +207,23 @@ def most_objects(data: DataSet) -> int:
     return max((len(p.objects) for part in data.splits.values() for p in part), default=0)
 
 
-def raised(settings: Any, least: int) -> dict:
-    """The nested dicts of a model's config with a limit of objects below ``least``, raised."""
-    found: dict[str, Any] = {}
-    value = -(-least // 100) * 100
+def changed(settings: Any, change: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """The nested dicts of a model's config with what ``change`` returns for a key and its value."""
+    found = {}
     for key, item in settings.items() if isinstance(settings, Mapping) else ():
-        if key in LIMITS and isinstance(item, int) and 0 < item < least:
+        if value := change(key, item) or changed(item, change):
             found[key] = value
-        elif inner := raised(item, least):
-            found[key] = inner
     return found
+
+
+def raised(settings: Any, least: int) -> dict[str, Any]:
+    """The nested dicts of a model's config with a limit of objects below ``least``, raised."""
+    limit = -(-least // 100) * 100
+
+    def is_low(key: str, item: Any) -> bool:
+        return key in LIMITS and isinstance(item, int) and 0 < item < least
+
+    return changed(settings, lambda key, item: limit if is_low(key, item) else None)
 
 
 def merged(first: dict, second: dict) -> dict:
@@ -267,7 +274,8 @@ def model_part(
     base: Base, recipe: Recipe, overrides: Overrides, start: Start, objects: int
 ) -> list[str]:
     """The lines of the model, for images of up to so many ``objects``."""
-    model = with_class_count(base.config.model, Code('len(classes)'))
+    count = {'num_classes': Code('len(classes)')}
+    model = changed(base.config.model, lambda key, _: count.get(key))
     limits = {} if base.is_segmentor else raised(base.config.model, objects)
     if limits:
         logger.info(
