@@ -27,29 +27,17 @@ ADE20K_SPLITS = (('training', 'ADE_train'), ('validation', 'ADE_val'))
 
 @dataclass(frozen=True)
 class ShapesSpec:
-    """Specification of a generated set; equal specifications give equal files.
+    """Specification of a generated set; equal specifications give equal files."""
 
-    Args:
-        num_train: Number of training images.
-        num_val: Number of validation images.
-        side: Height and width of an image, in pixels.
-        seed: Random seed.
-        max_objects: Maximum number of shapes per image; the minimum is 1.
-        min_diameter: Smallest diameter of a shape, relative to ``side``.
-        max_diameter: Largest diameter of a shape, relative to ``side``.
-        max_tilt: Largest rotation of a shape, in degrees.
-        min_visible: Smallest visible part of the area of every shape, in (0, 1].
-    """
-
-    num_train: int = 800
+    num_train: int = 800  # images
     num_val: int = 100
-    side: int = 128
+    side: int = 128  # height and width of an image, in pixels
     seed: int = 0
-    max_objects: int = 5
-    min_diameter: float = 0.22
+    max_objects: int = 5  # shapes per image; the minimum is 1
+    min_diameter: float = 0.22  # of a shape, relative to ``side``
     max_diameter: float = 0.55
-    max_tilt: float = 20.0
-    min_visible: float = 0.4
+    max_tilt: float = 20.0  # largest rotation of a shape, in degrees
+    min_visible: float = 0.4  # smallest visible part of the area of every shape, in (0, 1]
 
 
 def generate(folder: Path, spec: ShapesSpec) -> None:

@@ -85,10 +85,13 @@ class Tree:
             found |= dict.fromkeys(some)
         return list(found)
 
+    def like(self, test: Callable[[Path], object], *suffixes: str) -> list[Path]:
+        """All annotation files with these suffixes, if one of a sample passes a test."""
+        return self.of(*suffixes) if any(map(test, self.sample(*suffixes))) else []
+
     def passing(self, test: Callable[[Path], object], *suffixes: str) -> list[Path]:
         """The annotation files that pass a test; all are tested if one of a sample passes."""
-        passes = any(test(path) for path in self.sample(*suffixes))
-        return [path for path in self.of(*suffixes) if test(path)] if passes else []
+        return list(filter(test, self.like(test, *suffixes)))
 
     def match(self, paths: list[Path], noun: str, what: str) -> Match | None:
         """A match of these files, by their number and what they have; None without any."""

@@ -29,21 +29,13 @@ SCORE_THR = 0.3  # default for visualizations
 
 
 class BasePredictor(ABC):
-    """The part of a predictor that does not depend on its runtime.
+    """The part of a predictor that does not depend on its runtime."""
 
-    Attributes:
-        classes: Class names by label.
-        colors: RGB colors of the dataset by label, or the name of a palette; None if it has none.
-        is_detector: Whether it returns detections, not label maps or scores.
-        is_classifier: Whether it returns scores of classes.
-        label_offset: 1 if 0 is no class in the label maps of the dataset, otherwise 0.
-    """
-
-    classes: tuple[str, ...]
-    colors: Sequence[Sequence[int]] | str | None
-    is_detector: bool
-    is_classifier: bool = False
-    label_offset: int = 0
+    classes: tuple[str, ...]  # names by label
+    colors: Sequence[Sequence[int]] | str | None  # RGB by label, or the name of a palette
+    is_detector: bool  # whether it returns detections, not label maps or scores
+    is_classifier: bool = False  # whether it returns scores of classes
+    label_offset: int = 0  # 1 if 0 is no class in the label maps of the dataset, otherwise 0
 
     @abstractmethod
     def read(self, path: Path) -> NDArray:

@@ -23,13 +23,9 @@ BEST = 5  # classes of an image
 
 
 class Writer(ABC):
-    """Takes results one by one.
+    """Takes results one by one."""
 
-    Attributes:
-        finished: Where files are that are complete before the last result.
-    """
-
-    finished = ''
+    finished = ''  # where files are that are complete before the last result
 
     def open(self) -> None:  # noqa: B027  nothing to do by default
         """Prepare for the first result."""

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from mmeffvit.data import faults
@@ -102,22 +103,19 @@ def rows_of(text: str) -> Iterator[tuple[int, Row]]:
 
 
 def is_fraction(row: Row) -> bool:
-    try:
-        keys = CORNERS if 'right' in row else SIDES
+    keys = CORNERS if 'right' in row else SIDES
+    with suppress(ValueError):
         return all(1 - LIMIT <= float(row.get(key) or 0) <= LIMIT for key in keys)
-    except ValueError:
-        return False
+    return False
 
 
 def has_size(row: Row) -> bool:
     """Whether width and height are the image's: beside corners, and not below them."""
     size = size_of(row.get('high'), row.get('wide'))
-    if size is None or not {'right', 'bottom'} <= row.keys():
-        return False
-    try:
-        return float(row['bottom']) <= size[0] + 1 and float(row['right']) <= size[1] + 1
-    except ValueError:
-        return False
+    if size and {'right', 'bottom'} <= row.keys():
+        with suppress(ValueError):
+            return float(row['bottom']) <= size[0] + 1 and float(row['right']) <= size[1] + 1
+    return False
 
 
 def read_names(tree: Tree, findings: faults.Findings) -> dict[str, str]:

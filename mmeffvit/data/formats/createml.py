@@ -16,10 +16,9 @@ NAME = 'CreateML'
 
 def find(tree: Tree) -> Match | None:
     """The JSON files with labels and coordinates."""
-    if not any(is_createml(tree.content(path)) for path in tree.sample('.json')):
-        return None
+    paths = tree.like(lambda path: is_createml(tree.content(path)), '.json')
     # those of images without objects, too
-    paths = [path for path in tree.of('.json') if tree.head(path).lstrip()[:1] == b'[']
+    paths = [path for path in paths if tree.head(path).lstrip()[:1] == b'[']
     return tree.match(paths, 'JSON file', "of CreateML's labels and coordinates")
 
 

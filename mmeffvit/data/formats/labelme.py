@@ -15,9 +15,8 @@ NAME = 'labelme'
 
 def find(tree: Tree) -> Match | None:
     """The JSON files with shapes."""
-    if not any(is_labelme(tree.content(path)) for path in tree.sample('.json')):
-        return None
-    return tree.match(tree.of('.json'), 'JSON file', 'with shapes of an image')
+    paths = tree.like(lambda path: is_labelme(tree.content(path)), '.json')
+    return tree.match(paths, 'JSON file', 'with shapes of an image')
 
 
 def is_labelme(content: bytes) -> bool:

@@ -15,9 +15,8 @@ NAME = 'Supervisely'
 
 def find(tree: Tree) -> Match | None:
     """The JSON files with objects and their classes."""
-    if not any(is_supervisely(tree.content(path)) for path in tree.sample('.json')):
-        return None
-    paths = [path for path in tree.of('.json') if path.parent.name == 'ann'] or tree.of('.json')
+    paths = tree.like(lambda path: is_supervisely(tree.content(path)), '.json')
+    paths = [path for path in paths if path.parent.name == 'ann'] or paths
     return tree.match(paths, 'JSON file', "of Supervisely's objects")
 
 

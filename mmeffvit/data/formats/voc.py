@@ -28,9 +28,8 @@ ROOT = re.compile(rb'<annotation(?![\w.-])')
 
 def find(tree: Tree) -> Match | None:
     """The XML files with annotations of one image each."""
-    if not any(ROOT.search(tree.head(path)[:4096]) for path in tree.sample('.xml')):
-        return None
-    return tree.match(tree.of('.xml'), 'XML file', 'with the annotation of an image')
+    paths = tree.like(lambda path: ROOT.search(tree.head(path)[:4096]), '.xml')
+    return tree.match(paths, 'XML file', 'with the annotation of an image')
 
 
 def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:

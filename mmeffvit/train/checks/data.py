@@ -215,8 +215,11 @@ def read_dataset(item: ConfiguredDataset) -> tuple[DataSet, BaseDataset | None]:
     folders = list(filter(None, dataset.data_prefix.values()))
     report.source = f'{kind}, {dataset.ann_file or " ".join(folders)}'
     data.root, data.classes = Path(*folders[:1]), class_names(dataset)
-    for metric in item.metrics:
-        check_evaluator(metric.get('ann_file'), dataset, report)
+    for path in filter(None, (metric.get('ann_file') for metric in item.metrics)):
+        if not Path(path).is_file():
+            report.add(faults.PATH_MISSING, f'annotation file {path!r} of the evaluator')
+        elif not is_same(path, dataset.ann_file):
+            report.add(faults.OTHER_FILE, f'{path!r}, and the dataset {dataset.ann_file!r}')
     read = next((read for name, read in READERS.items() if reads_as(type(dataset), name)), of_rows)
     try:
         data.splits[item.split] = list(read(dataset, data, item))
@@ -232,14 +235,6 @@ def class_names(dataset: BaseDataset) -> list[str]:
     if isinstance(classes, str) or not isinstance(classes, Sequence):
         raise UserError(f'the classes of a dataset are {classes!r}; give a list of names')
     return list(classes)
-
-
-def check_evaluator(path: str | None, dataset: BaseDataset, report: Findings) -> None:
-    """Check that a metric with its own annotation file uses the one of the dataset."""
-    if path and not Path(path).is_file():
-        report.add(faults.PATH_MISSING, f'annotation file {path!r} of the evaluator')
-    elif path and not is_same(path, dataset.ann_file):
-        report.add(faults.OTHER_FILE, f'{path!r}, and the dataset {dataset.ann_file!r}')
 
 
 def reads_as(cls: Any, name: str) -> bool:

@@ -26,27 +26,18 @@ MAX_DEPTH = 3  # depth of the recorded modules
 
 @dataclass
 class Step:
-    """A model after one training step, which may have failed.
-
-    Attributes:
-        model: The model, or None if it could not be built.
-        frozen: Names of the parameters that do not require a gradient.
-        image: Height and width of the backbone's input images, in pixels.
-        received: Shapes of the input maps of each module, by its name.
-        returned: Shapes of the output maps of each module.
-        failed_in: Name of the innermost recorded module that failed.
-        error: The error that stopped the step.
-    """
+    """A model after one training step, which may have failed."""
 
     scope: str  # 'mmdet', 'mmseg' or 'mmpretrain'
     settings: ConfigDict  # of the model
-    model: nn.Module | None = None
-    frozen: list[str] = field(default_factory=list)
-    image: tuple[int, int] = (0, 0)
+    model: nn.Module | None = None  # None if it could not be built
+    frozen: list[str] = field(default_factory=list)  # parameters that do not require a gradient
+    image: tuple[int, int] = (0, 0)  # height and width of the backbone's input, in pixels
+    # shapes of the input and output maps of each module, by its name
     received: dict[str, list[torch.Size]] = field(default_factory=dict)
     returned: dict[str, list[torch.Size]] = field(default_factory=dict)
-    failed_in: str | None = None
-    error: Exception | None = None
+    failed_in: str | None = None  # name of the innermost recorded module that failed
+    error: Exception | None = None  # that stopped the step
 
     @property
     def backbone(self) -> nn.Module | None:

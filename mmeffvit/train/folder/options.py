@@ -15,31 +15,21 @@ from .write_config import Teaching
 class FinetuneOptions(RunOptions):
     """Options of a fine-tuning run, whose ``work_dir`` also gets the config, index and results.
 
-    Args:
-        model: Name of one of our configs; None chooses a small one for the data.
-        reading: Options for reading the dataset.
-        overrides: Numbers that replace the recipe's.
-        weights: See :func:`mmeffvit.train.folder.base.find_start`.
-        amp: Mixed precision with a loss scale; None enables it on accelerators, unless steps are in
-            bfloat16.
-        resume: Continue the run in the work dir, from a checkpoint or 'auto' for its latest; other
-            options must match the run, except for the number of epochs.
-        export: Suffixes of the files to export; None for ONNX, if its packages are installed.
-        int8: Also write a file in int8, see :func:`mmeffvit.deploy.int8.quantize.quantize`.
-        seed: Random seed of the validation split and of training; None for 0, or the seed of
-            a resumed run.
-        reader: Reads the dataset; by default the reader of its format.
-        teaching: Distillation settings of a student.
+    The seed is of the validation split, too; None for 0, or for the one of a resumed run.
     """
 
-    model: str | None = None
+    model: str | None = None  # name of one of our configs; None chooses a small one for the data
     reading: PrepareOptions = field(default_factory=PrepareOptions)
     overrides: Overrides = field(default_factory=Overrides)
-    weights: str = AUTO
+    weights: str = AUTO  # see ``find_start``
+    # mixed precision with a loss scale; None enables it on accelerators, unless in bfloat16
     amp: bool | None = None
+    # continue the run in the work dir, from a checkpoint or 'auto' for its latest; other options
+    # must match the run, except for the number of epochs
     resume: str | None = None
+    # suffixes of the files to export; None for ONNX, if its packages are installed
     export: Sequence[str] | None = None
-    int8: bool = False
+    int8: bool = False  # also write a file in int8
     verbose: bool = False
-    reader: Reader | None = None
+    reader: Reader | None = None  # by default the reader of the format
     teaching: Teaching | None = None

@@ -71,12 +71,9 @@ def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> Finetune
         )
     processes = config.get('processes', 1)
     used = dict(processes=processes, batch=config.train_dataloader.batch_size * processes)
-    changed = {
-        name: value
-        for name, value in given(options).items()
-        if name not in LENGTHS and value not in (before.get(name), used.get(name))
-    }
-    for name, value in changed.items():
+    for name, value in given(options).items():
+        if name in LENGTHS or value in (before.get(name), used.get(name)):
+            continue
         was = before.get(name, used.get(name))
         raise UserError(
             f'{spelled(name)} is {value}, and the run in '

@@ -74,13 +74,14 @@ def write_config(
     sample = None
     if teaching and data.has_scores and not base.is_segmentor:
         sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
+    counts_of_objects = [len(p.objects) for part in data.splits.values() for p in part]
     lines = [
         *pipelines(base, recipe, sample, are_cut=IMAGE_CUT in data.findings.counts),
         *batch_lines(recipe),
         *data_lines(base, splits, recipe, overrides, bool(sample)),
         '',
         *class_weight_lines(base, data, splits['train'], overrides, start),
-        *model_part(base, recipe, overrides, start, most_objects(data)),
+        *model_part(base, recipe, overrides, start, max(counts_of_objects, default=0)),
         *schedule(base, recipe, overrides, teaching),
     ]
     what = f'{counted(len(classes), "class")}, {counts}'
@@ -200,11 +201,6 @@ def below(images: Path, root: Path) -> str:
         return f'{images}/'
     inner = images.relative_to(root.absolute()).as_posix()
     return '' if inner == '.' else f'{inner}/'
-
-
-def most_objects(data: DataSet) -> int:
-    """The largest number of objects in an image."""
-    return max((len(p.objects) for part in data.splits.values() for p in part), default=0)
 
 
 def changed(settings: Any, change: Callable[[str, Any], Any]) -> dict[str, Any]:
