@@ -18,43 +18,26 @@ MAX_WEIGHTS = 2**22  # weights in memory at the same time, of 12 bytes with thei
 
 
 class Options(NamedTuple):
-    """Keyword arguments of both directions.
+    """Keyword arguments of both directions."""
 
-    Args:
-        aligned_height: Bins per region, vertically.
-        aligned_width: Bins per region, horizontally.
-        spatial_scale: Feature pixels per pixel of the image.
-        sampling_ratio: Samples per bin and axis; 0 takes one per feature pixel, rounded up.
-        pool_mode: 1 for the average.
-        aligned: Whether pixel centers are at half coordinates.
-    """
-
-    aligned_height: int
+    aligned_height: int  # bins per region, vertically
     aligned_width: int
-    spatial_scale: float
-    sampling_ratio: int
-    pool_mode: int
-    aligned: bool
+    spatial_scale: float  # feature pixels per pixel of the image
+    sampling_ratio: int  # samples per bin and axis; 0 takes one per feature pixel, rounded up
+    pool_mode: int  # 1 for the average
+    aligned: bool  # whether pixel centers are at half coordinates
 
 
 def roi_align_forward(
     input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor, **options: int
 ) -> None:
-    """Average bilinear samples in every bin of every region.
+    """Average bilinear samples in every bin of every region; ``argmax`` is for maximum pooling.
 
-    Args:
-        input: Feature maps.
-        rois: (image index, x1, y1, x2, y2), in pixels of the image.
-        output: Receives the averages.
-        argmax_y: For maximum pooling only.
-        argmax_x: For maximum pooling only.
-        options: See :class:`Options`.
+    A region is (image index, x1, y1, x2, y2), in pixels of the image. The options are
+    :class:`Options`.
 
     Shape:
         (B, C, H, W), (N, 5) -> (N, C, aligned_height, aligned_width)
-
-    Raises:
-        NotImplementedError: For maximum pooling.
     """
     how = average(options)
     maps, rois = in_float32(input), rois.to(in_float32(input).dtype)
@@ -112,19 +95,12 @@ def average(options: dict[str, int]) -> Options:
 
 
 class Part(NamedTuple):
-    """Weights per axis, vertical first, of n regions of about the same size.
+    """Weights per axis, vertical first, of n regions of about the same size."""
 
-    Args:
-        chosen: Their indices.
-        images: Their images.
-        pixels: Per axis, the pixels left and right of every sample, (n, bins, 2 * samples).
-        shares: Their weights.
-    """
-
-    chosen: Tensor
-    images: Tensor
-    pixels: tuple[Tensor, Tensor]
-    shares: tuple[Tensor, Tensor]
+    chosen: Tensor  # their indices
+    images: Tensor  # their images
+    pixels: tuple[Tensor, Tensor]  # left and right of every sample, (n, bins, 2 * samples)
+    shares: tuple[Tensor, Tensor]  # the weights of these pixels
 
     def weights(self, num_pixels: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """Return the indices and the weights of pixels in each bin, twice (n * bins, K)."""
@@ -202,9 +178,5 @@ def sum_transposed(index: Tensor, weight: Tensor, rows: Tensor, num_rows: int) -
     columns, order = index.flatten().sort()
     begin = torch.searchsorted(columns, torch.arange(num_rows, device=index.device))
     return F.embedding_bag(
-        order // index.shape[1],
-        rows,
-        begin,
-        per_sample_weights=weight.flatten()[order],
-        mode='sum',
+        order // index.shape[1], rows, begin, per_sample_weights=weight.flatten()[order], mode='sum'
     )
