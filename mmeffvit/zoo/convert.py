@@ -111,18 +111,8 @@ def convert_model(checkpoint: Checkpoint) -> Conversion:
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
     """Load weights into a backbone, perhaps of another variant, and report every tensor.
 
-    Args:
-        source: See :func:`convert`.
-        backbone: Such as 'EfficientFormerV2MobiAtt:s0', see
-            :func:`mmeffvit.config.backbones.parse_backbone`.
-        prefix: See :func:`convert`.
-
-    Returns:
-        The tensors that were loaded, by the keys of the backbone.
-
-    Raises:
-        CheckpointError: If it cannot be read, or does not fit.
-        UserError: If the backbone is not a mmeffvit model.
+    The backbone is one of :func:`mmeffvit.config.backbones.parse_backbone`, such as
+    'EfficientFormerV2MobiAtt:s0'; the tensors of the result have its keys.
     """
     module = build_backbone(parse_backbone(backbone))
     if not isinstance(module, Backbone):
@@ -136,11 +126,7 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
 
 
 def write(conversion: Conversion, out: Path) -> None:
-    """Write the tensors, atomically.
-
-    Raises:
-        UserError: If the suffix is not one of ``SUFFIXES``, or the file exists.
-    """
+    """Write the tensors, atomically."""
     if out.suffix not in SUFFIXES:
         raise UserError(f'{str(out)!r} ends in {out.suffix!r}; choose one of {SUFFIXES}')
     if out.exists():

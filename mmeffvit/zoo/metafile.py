@@ -98,8 +98,7 @@ class Model:
     def published(self, *, of_weights: bool = False) -> tuple[str, dict[str, float]]:
         """The first source other than our own runs, and its metrics; empty if there is none.
 
-        Args:
-            of_weights: Prefer the authors' model zoo, whose numbers belong to the weights.
+        With ``of_weights``, prefer the authors' model zoo, whose numbers belong to the weights.
         """
         others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
         if of_weights:
@@ -121,7 +120,6 @@ def read_models() -> Mapping[str, Model]:
 
 
 def parse(entry: Mapping[str, Any], licenses: Mapping[str, Any], root: Path) -> Model:
-    """One entry of ``Models``."""
     metadata, weights = entry['Metadata'], entry.get('Weights')
     height, width = map(int, metadata['Input Size'].split('x'))
     return Model(
@@ -194,11 +192,7 @@ def find_model(name: str) -> Model:
 
 
 def weights_of(config: str | Path) -> str:
-    """The URL of the released weights for one of our configs, given by name or path.
-
-    Raises:
-        UserError: If there are none.
-    """
+    """The URL of the released weights for one of our configs, given by name or path."""
     model = read_models().get(Path(config).stem)
     is_ours = model is not None and model.config is not None
     if is_ours and Path(config).is_file():
