@@ -50,11 +50,10 @@ def roi_align_forward(
         )
         return
     pixels = maps.permute(0, 2, 3, 1).flatten(0, 2)  # (B * H * W, C)
-    for part in split(rois, maps.shape, how):
-        index, weight = part.weights(maps.shape[2:])
+    for chosen, index, weight in split(rois, maps.shape, how):
         pooled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
-        pooled = pooled.view(len(part.chosen), *output.shape[2:], -1).permute(0, 3, 1, 2)
-        output[part.chosen] = pooled.to(output)
+        pooled = pooled.view(len(chosen), *output.shape[2:], -1).permute(0, 3, 1, 2)
+        output[chosen] = pooled.to(output)
 
 
 def roi_align_backward(
@@ -78,9 +77,9 @@ def roi_align_backward(
         )
         return
     total = grad.new_zeros(shape[0] * shape[2] * shape[3], shape[1])
-    for part in split(rois, shape, how):
-        bins = grad[part.chosen].permute(0, 2, 3, 1).flatten(0, 2)
-        total += sum_transposed(*part.weights(shape[2:]), bins, len(total))
+    for chosen, index, weight in split(rois, shape, how):
+        bins = grad[chosen].permute(0, 2, 3, 1).flatten(0, 2)
+        total += sum_transposed(index, weight, bins, len(total))
     grad_input.copy_(total.view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2))
 
 
@@ -94,25 +93,12 @@ def average(options: dict[str, int]) -> Options:
     return how
 
 
-class Part(NamedTuple):
-    """Weights per axis, vertical first, of n regions of about the same size."""
+def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield regions of about the same size, with at most ``MAX_WEIGHTS`` weights at a time.
 
-    chosen: Tensor  # their indices
-    images: Tensor  # their images
-    pixels: tuple[Tensor, Tensor]  # left and right of every sample, (n, bins, 2 * samples)
-    shares: tuple[Tensor, Tensor]  # the weights of these pixels
-
-    def weights(self, num_pixels: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Return the indices and the weights of pixels in each bin, twice (n * bins, K)."""
-        (y, x), (share_y, share_x) = self.pixels, self.shares
-        y = y + self.images[:, None, None] * num_pixels[0]
-        index = y[:, :, None, :, None] * num_pixels[1] + x[:, None, :, None, :]
-        weight = share_y[:, :, None, :, None] * share_x[:, None, :, None, :]
-        return index.flatten(3).flatten(0, 2), weight.flatten(3).flatten(0, 2)
-
-
-def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
-    """Yield regions with their weights, at most ``MAX_WEIGHTS`` at a time."""
+    They are the indices of n regions, and of the pixels in each of their bins, with the weights of
+    these: (n,), (n * bins, K), (n * bins, K).
+    """
     size = (how.aligned_height, how.aligned_width)
     edges = rois[:, 1:] * how.spatial_scale - (0.5 if how.aligned else 0)
     start, length = edges[:, [1, 0]], edges[:, [3, 2]] - edges[:, [1, 0]]  # vertical first
@@ -126,7 +112,7 @@ def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
     while at < len(most):
         batch = max(1, MAX_WEIGHTS // (size[0] * size[1] * (2 * most[at]) ** 2))
         chosen = order[at : at + batch]
-        axes = [
+        (y, share_y), (x, share_x) = (
             axis_weights(
                 *(values[chosen, axis] for values in (start, step, samples)),
                 size[axis],
@@ -134,8 +120,11 @@ def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
                 shape[2 + axis],
             )
             for axis in range(2)
-        ]
-        yield Part(chosen, rois[chosen, 0].long(), *zip(*axes, strict=True))
+        )
+        y = y + rois[chosen, 0].long()[:, None, None] * shape[2]
+        index = y[:, :, None, :, None] * shape[3] + x[:, None, :, None, :]
+        weight = share_y[:, :, None, :, None] * share_x[:, None, :, None, :]
+        yield chosen, index.flatten(3).flatten(0, 2), weight.flatten(3).flatten(0, 2)
         at += batch
 
 
