@@ -13,9 +13,9 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone, families
 from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
-from mmeffvit.models.checkpoints.grids import grid_text, grids_in, with_grids
+from mmeffvit.models.checkpoints.grids import grids_in, with_grids
 from mmeffvit.models.checkpoints.heads import CLASSIFIER
-from mmeffvit.models.checkpoints.write import torch_file
+from mmeffvit.models.checkpoints.write import safetensors_file, torch_file
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.text import counted, listed
 
@@ -131,12 +131,10 @@ def write(conversion: Conversion, out: Path) -> None:
         raise UserError(f'{str(out)!r} ends in {out.suffix!r}; choose one of {SUFFIXES}')
     if out.exists():
         raise UserError(f'{str(out)!r} exists; remove it or choose another name')
-    grids = grids_in(conversion.tensors)
-    tensors = {key: value.contiguous().clone() for key, value in conversion.tensors.items()}
+    state = conversion.tensors
     if out.suffix == '.safetensors':
-        from safetensors.torch import save
-
-        meta = {'format': 'pt', 'model': conversion.family, 'arch': conversion.arch or ''}
-        write_file(out, save(tensors, metadata=meta | grid_text(grids)))
+        names = dict(model=conversion.family, arch=conversion.arch or '')
+        write_file(out, safetensors_file(state, **names))
         return
-    write_file(out, torch_file({'state_dict': with_grids(tensors, grids)}))
+    tensors = {key: value.contiguous().clone() for key, value in state.items()}
+    write_file(out, torch_file({'state_dict': with_grids(tensors, grids_in(state))}))
