@@ -197,14 +197,13 @@ def weights_of(config: str | Path) -> str:
     is_ours = model is not None and model.config is not None
     if is_ours and Path(config).is_file():
         is_ours = Path(config).resolve() == model.config.resolve()
-    if not is_ours or model.weights is None:
-        task = model.tasks[0] if is_ours else None
-        names = listed(list_models(task=task, pretrained=True), 6) if task else ''
+    if is_ours and model.weights is not None:
+        return model.weights
+    hint = ', or the work dir of its run in place of the config'
+    if is_ours:
+        names = listed(list_models(task=model.tasks[0], pretrained=True), 6)
         hint = f'; models that have: {names}' if names else ''
-        if not is_ours:
-            hint = ', or the work dir of its run in place of the config'
-        raise UserError(f'no weights are released for {config}: give a CHECKPOINT{hint}')
-    return model.weights
+    raise UserError(f'no weights are released for {config}: give a CHECKPOINT{hint}')
 
 
 def find_origin(address: str) -> 'Origin | None':
