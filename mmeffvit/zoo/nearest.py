@@ -57,7 +57,7 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
 def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
     """The one of our configs whose model differs only in numbers and in weights of classes.
 
-    It is given by its name, and the numbers by dotted keys.
+    Returns its name, and the numbers by dotted keys.
     """
     model = own_model_config(config)
     without_class_weights(model)

@@ -24,9 +24,10 @@ def saved_checkpoints(work_dir: Path) -> list[Path]:
 
 
 def latest_checkpoint(work_dir: Path, *, to_resume: bool = True) -> Checkpoint | None:
-    """The latest valid checkpoint in ``work_dir``, or None; without ``to_resume`` of weights alone.
+    """The latest valid checkpoint in ``work_dir``, or None.
 
-    Later ones are reported with the reason why they are not valid.
+    Later ones are reported with the reason why they are not valid. Without ``to_resume``, weights
+    are enough.
     """
     for path in saved_checkpoints(work_dir):
         try:

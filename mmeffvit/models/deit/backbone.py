@@ -251,7 +251,7 @@ class ClassTokens(nn.Module):
 
 
 def make_attention(arch: DeiTArch, make_layer: Mixer, num_tokens: int) -> Attention:
-    """The attention of a block; with class tokens, there is no map for windows."""
+    """The attention of a block; windows need a map, without class tokens."""
     layer = make_layer(arch.channels, arch.channels, arch.heads)
     if isinstance(layer, MultiHeadAttention):
         return layer

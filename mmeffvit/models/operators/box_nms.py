@@ -11,7 +11,7 @@ from .backend import has_torchvision, in_float32
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
     """Return the indices of the boxes that NMS keeps, by descending score.
 
-    A width is x2 - x1 + offset, 0 or 1; a height likewise.
+    Widths are x2 - x1 + offset, with an offset of 0 or 1; heights likewise.
 
     Shape:
         (N, 4), (N,) -> (M,), M <= N

@@ -19,7 +19,8 @@ def ms_deform_attn_forward(
     """Return weighted sums of bilinear samples of all levels.
 
     Values have the K tokens of L levels, one after the other, with D channels for each of M heads.
-    Samples are normalized coordinates (x, y), P per level.
+    Samples are normalized coordinates (x, y), P per level. ``level_start_index`` and
+    ``im2col_step`` are not used.
 
     Shape:
         (B, K, M, D), (L, 2), (L,), (B, Q, M, L, P, 2), (B, Q, M, L, P) -> (B, Q, M * D)
