@@ -2,9 +2,8 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
 
@@ -29,11 +28,7 @@ FINEST_OUTPUT_STRIDE = 8
 
 
 def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[int, ...]:
-    """Return ``out_indices`` counted from the first stage; negative ones count from the last.
-
-    Raises:
-        ValueError: If it is empty, out of range, repeated or not in ascending order.
-    """
+    """Return ``out_indices`` counted from the first stage; negative ones count from the last."""
     counted = tuple(i + num_stages if i < 0 else i for i in out_indices)
     in_range = all(0 <= i < num_stages for i in counted)
     if not counted or not in_range or list(counted) != sorted(set(counted)):
@@ -46,17 +41,11 @@ def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[in
 
 @dataclass(frozen=True)
 class Sampling:
-    """Stride and dilation of a stage, in pixels of its input and of its own map.
+    """Stride and dilation of a stage, in pixels of its input and of its own map."""
 
-    Args:
-        stride: Stride of the downsampling: 1 where the stage is dilated instead.
-        downsample_dilation: Dilation of the downsampling, which the previous stage has.
-        dilation: Dilation of the blocks.
-    """
-
-    stride: int
-    downsample_dilation: int = 1
-    dilation: int = 1
+    stride: int  # of the downsampling: 1 where the stage is dilated instead
+    downsample_dilation: int = 1  # which the previous stage has
+    dilation: int = 1  # of the blocks
 
 
 def resolve_output_stride(
@@ -72,9 +61,6 @@ def resolve_output_stride(
         output_stride: The coarsest stride; one of ``strides``, 8 or more.
         strides: Strides of all stages without dilation.
         stem_stride: Stride of the input of the first stage.
-
-    Raises:
-        ValueError: If there is no such stride.
     """
     choices = [stride for stride in reversed(strides) if stride >= FINEST_OUTPUT_STRIDE]
     if output_stride not in choices:
@@ -89,11 +75,7 @@ def resolve_output_stride(
 
 
 def cells(resolution: int | tuple[int, int], stride: int) -> tuple[int, int]:
-    """Rows and columns, rounded up, of the map at a stride of an image of this size.
-
-    Raises:
-        ValueError: If a side of the image is not positive.
-    """
+    """Rows and columns, rounded up, of the map at a stride of an image of this size."""
     height, width = (resolution,) * 2 if isinstance(resolution, int) else resolution
     if min(height, width) < 1:
         raise ValueError(f'resolution is {(height, width)}; both sides must be at least 1')
@@ -118,21 +100,13 @@ class BackboneOptions(TypedDict, total=False):
 
 
 class Stage(nn.Module):
-    """A downsampling module, followed by blocks at its resolution.
-
-    Args:
-        downsample: Maps the output of the previous stage to the resolution of this stage.
-        blocks: The blocks in the order they run.
-
-    Attributes:
-        with_cp: Recompute the downsampling and each block in backward.
-    """
+    """A module that maps to the resolution of the stage, followed by blocks in their order."""
 
     def __init__(self, downsample: nn.Module, blocks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.downsample = downsample
         self.blocks = nn.ModuleList(blocks)
-        self.with_cp = False
+        self.with_cp = False  # recompute the downsampling and each block in backward
 
     def forward(self, x: State) -> State:
         recompute = self.with_cp and self.training and is_grad_enabled()
@@ -145,12 +119,9 @@ def recomputed(block: nn.Module, x: State) -> State:
     """Run ``block(x)`` with activation checkpointing: it is recomputed in backward."""
     if torch.compiler.is_compiling():  # it runs a block twice without updating its statistics twice
         return checkpoint(block, x, use_reentrant=False)
-    contexts = partial(_contexts, block)
-    return checkpoint(block, x, use_reentrant=False, context_fn=contexts)
-
-
-def _contexts(block: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
-    return nullcontext(), frozen_statistics(block)
+    return checkpoint(
+        block, x, use_reentrant=False, context_fn=lambda: (nullcontext(), frozen_statistics(block))
+    )
 
 
 @contextmanager
@@ -173,11 +144,7 @@ def frozen_statistics(block: nn.Module) -> Iterator[None]:
 
 
 def check_image(x: Tensor) -> None:
-    """Check that ``x`` is a batch of color images, large enough for the coarsest maps.
-
-    Raises:
-        ValueError: If the shape is not (B, 3, H, W) with H and W of at least ``MIN_SIDE`` pixels.
-    """
+    """Reject anything but color images (B, 3, H, W) large enough for the coarsest maps."""
     if x.ndim != 4 or x.shape[1] != 3 or min(x.shape[2:]) < MIN_SIDE:
         raise ValueError(
             f'the input has shape {tuple(x.shape)}; give (batch, 3, height, width) with height and '

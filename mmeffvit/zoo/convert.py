@@ -13,9 +13,9 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone, families
 from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
-from mmeffvit.models.checkpoints.grids import grid_text, grids_in, with_grids
+from mmeffvit.models.checkpoints.grids import grids_in, with_grids
 from mmeffvit.models.checkpoints.heads import CLASSIFIER
-from mmeffvit.models.checkpoints.write import torch_file
+from mmeffvit.models.checkpoints.write import safetensors_file, torch_file
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.text import counted, listed
 
@@ -111,18 +111,8 @@ def convert_model(checkpoint: Checkpoint) -> Conversion:
 def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = None) -> Conversion:
     """Load weights into a backbone, perhaps of another variant, and report every tensor.
 
-    Args:
-        source: See :func:`convert`.
-        backbone: Such as 'EfficientFormerV2MobiAtt:s0', see
-            :func:`mmeffvit.config.backbones.parse_backbone`.
-        prefix: See :func:`convert`.
-
-    Returns:
-        The tensors that were loaded, by the keys of the backbone.
-
-    Raises:
-        CheckpointError: If it cannot be read, or does not fit.
-        UserError: If the backbone is not a mmeffvit model.
+    The backbone is one of :func:`mmeffvit.config.backbones.parse_backbone`, such as
+    'EfficientFormerV2MobiAtt:s0'; the tensors of the result have its keys.
     """
     module = build_backbone(parse_backbone(backbone))
     if not isinstance(module, Backbone):
@@ -136,21 +126,15 @@ def convert_into(source: str | PathLike, backbone: str, *, prefix: str | None = 
 
 
 def write(conversion: Conversion, out: Path) -> None:
-    """Write the tensors, atomically.
-
-    Raises:
-        UserError: If the suffix is not one of ``SUFFIXES``, or the file exists.
-    """
+    """Write the tensors, atomically."""
     if out.suffix not in SUFFIXES:
         raise UserError(f'{str(out)!r} ends in {out.suffix!r}; choose one of {SUFFIXES}')
     if out.exists():
         raise UserError(f'{str(out)!r} exists; remove it or choose another name')
-    grids = grids_in(conversion.tensors)
-    tensors = {key: value.contiguous().clone() for key, value in conversion.tensors.items()}
+    state = conversion.tensors
     if out.suffix == '.safetensors':
-        from safetensors.torch import save
-
-        meta = {'format': 'pt', 'model': conversion.family, 'arch': conversion.arch or ''}
-        write_file(out, save(tensors, metadata=meta | grid_text(grids)))
+        names = dict(model=conversion.family, arch=conversion.arch or '')
+        write_file(out, safetensors_file(state, **names))
         return
-    write_file(out, torch_file({'state_dict': with_grids(tensors, grids)}))
+    tensors = {key: value.contiguous().clone() for key, value in state.items()}
+    write_file(out, torch_file({'state_dict': with_grids(tensors, grids_in(state))}))

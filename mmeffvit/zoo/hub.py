@@ -11,8 +11,8 @@ from torch import nn
 
 from mmeffvit.errors import UserError
 from mmeffvit.models import Backbone
-from mmeffvit.models.checkpoints.grids import grid_text, grids_in
 from mmeffvit.models.checkpoints.sources import HUB_FILES
+from mmeffvit.models.checkpoints.write import safetensors_file
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.schema import check_fields
@@ -51,7 +51,7 @@ def save_pretrained(
     Raises:
         UserError: If it is not a mmeffvit model, or the folder cannot be written.
     """
-    save = require('safetensors.torch', 'a saved model').save
+    require('safetensors.torch', 'a saved model')
     content = describe_model(model)
     folder = check_output(folder, folder=True)
     if picture is not None:
@@ -61,12 +61,8 @@ def save_pretrained(
     known = find_model(content[KIND]['name'])
     classes = content[KIND].get('classes', ())
     card = model_card(known, classes, metrics or {}, license, picture and picture.name)
-    state = model.state_dict()
-    # cloned: tensors of a file must not share memory, as heads with shared layers do
-    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
-    meta = {'format': 'pt', 'model': known.name, **grid_text(grids_in(state))}
     files = {
-        FILE: save(tensors, metadata=meta),
+        FILE: safetensors_file(model.state_dict(), model=known.name),
         CONFIG: json.dumps(content, indent=1),
         CARD: card,
     }

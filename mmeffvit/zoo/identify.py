@@ -35,8 +35,7 @@ class Variant:
 def nearest_variant(tensors: Mapping[str, Tensor]) -> Variant | None:
     """The variant of a family most similar to a backbone, in any layout, without prefixes.
 
-    Returns:
-        The first one that fits, else the one with the fewest misfits; None for other weights.
+    It is the first one that fits, else the one with the fewest misfits; None for other weights.
     """
     best: Variant | None = None
     for family in families().values():

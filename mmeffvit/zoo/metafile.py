@@ -98,8 +98,7 @@ class Model:
     def published(self, *, of_weights: bool = False) -> tuple[str, dict[str, float]]:
         """The first source other than our own runs, and its metrics; empty if there is none.
 
-        Args:
-            of_weights: Prefer the authors' model zoo, whose numbers belong to the weights.
+        With ``of_weights``, prefer the authors' model zoo, whose numbers belong to the weights.
         """
         others = [item for item in self.metrics_by_source().items() if item[0] != OURS]
         if of_weights:
@@ -121,7 +120,6 @@ def read_models() -> Mapping[str, Model]:
 
 
 def parse(entry: Mapping[str, Any], licenses: Mapping[str, Any], root: Path) -> Model:
-    """One entry of ``Models``."""
     metadata, weights = entry['Metadata'], entry.get('Weights')
     height, width = map(int, metadata['Input Size'].split('x'))
     return Model(
@@ -194,23 +192,18 @@ def find_model(name: str) -> Model:
 
 
 def weights_of(config: str | Path) -> str:
-    """The URL of the released weights for one of our configs, given by name or path.
-
-    Raises:
-        UserError: If there are none.
-    """
+    """The URL of the released weights for one of our configs, given by name or path."""
     model = read_models().get(Path(config).stem)
     is_ours = model is not None and model.config is not None
     if is_ours and Path(config).is_file():
         is_ours = Path(config).resolve() == model.config.resolve()
-    if not is_ours or model.weights is None:
-        task = model.tasks[0] if is_ours else None
-        names = listed(list_models(task=task, pretrained=True), 6) if task else ''
+    if is_ours and model.weights is not None:
+        return model.weights
+    hint = ', or the work dir of its run in place of the config'
+    if is_ours:
+        names = listed(list_models(task=model.tasks[0], pretrained=True), 6)
         hint = f'; models that have: {names}' if names else ''
-        if not is_ours:
-            hint = ', or the work dir of its run in place of the config'
-        raise UserError(f'no weights are released for {config}: give a CHECKPOINT{hint}')
-    return model.weights
+    raise UserError(f'no weights are released for {config}: give a CHECKPOINT{hint}')
 
 
 def find_origin(address: str) -> 'Origin | None':

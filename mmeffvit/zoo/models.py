@@ -41,11 +41,7 @@ class OpenModel:
 
 
 def build_source(source: Source) -> OpenModel:
-    """The model of a source, whose weights are not loaded or initialized yet, and its test data.
-
-    Raises:
-        UserError: If it cannot be built.
-    """
+    """The model of a source, whose weights are not loaded or initialized yet, and its test data."""
     config = source.config
     with DefaultScope.overwrite_default_scope(config.default_scope), silenced():
         settings = eval_dataset(config)
@@ -59,14 +55,8 @@ def open_model(
 ) -> OpenModel:
     """Build the model of a source and load a checkpoint; the default scope is unchanged.
 
-    Args:
-        source: See :func:`.source.find_source`.
-        checkpoint: See :meth:`Source.open_weights`; None leaves the initial weights.
-        new_classes: Randomly initialize layers for another number of classes.
-
-    Raises:
-        UserError: If the model cannot be built.
-        CheckpointError: If the weights do not fit.
+    Without a checkpoint it has initial weights; with ``new_classes``, so have layers for another
+    number of classes.
     """
     opened = build_source(source)
     with DefaultScope.overwrite_default_scope(source.config.default_scope):

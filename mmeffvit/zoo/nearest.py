@@ -57,8 +57,7 @@ def differences(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str
 def nearest_config(config: Config) -> tuple[str, dict[str, Any]]:
     """The one of our configs whose model differs only in numbers and in weights of classes.
 
-    Returns:
-        Its name, and the numbers by dotted keys.
+    Returns its name, and the numbers by dotted keys.
     """
     model = own_model_config(config)
     without_class_weights(model)
@@ -110,9 +109,6 @@ def config_inside(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """The config inside a checkpoint, described as :func:`describe_config` does; None if none.
 
     It is not executed, as it could be any program: it may only differ in numbers from one of ours.
-
-    Raises:
-        UserError: If it differs in more, or a size in pixels is out of range.
     """
     values = assigned_values(checkpoint.meta.get('cfg'))
     if values is None:

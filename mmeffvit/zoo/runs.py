@@ -26,11 +26,8 @@ def saved_checkpoints(work_dir: Path) -> list[Path]:
 def latest_checkpoint(work_dir: Path, *, to_resume: bool = True) -> Checkpoint | None:
     """The latest valid checkpoint in ``work_dir``, or None.
 
-    Later ones are reported with the reason why they are not valid.
-
-    Args:
-        work_dir: Where a run saved ``epoch_N.pth`` or ``iter_N.pth``.
-        to_resume: Require everything that resuming needs; otherwise weights are enough.
+    Later ones are reported with the reason why they are not valid. Without ``to_resume``, weights
+    are enough.
     """
     for path in saved_checkpoints(work_dir):
         try:

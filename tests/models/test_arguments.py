@@ -32,7 +32,7 @@ MAP, MAPS_OF_12 = torch.zeros(1, 8, 4, 4), torch.zeros(1, 12, 2, 2)
 
 
 def mixer(name: str, channels: int = 12, value_channels: int = 12, **own: object) -> Attention:
-    return choose(dict(type=name, **own), MIXERS, num_sizes=3)(channels, value_channels, 3)
+    return choose(dict(type=name, **own), MIXERS)(channels, value_channels, 3)
 
 
 def mobile(**form: object) -> None:

@@ -167,11 +167,7 @@ class Checkpoint:
 
 
 def require_run(checkpoint: Checkpoint) -> None:
-    """Check that a checkpoint has everything that a run needs to resume.
-
-    Raises:
-        CheckpointError: If something is missing or of another type.
-    """
+    """Check that a checkpoint has everything that a run needs to resume."""
     try:
         check_fields(checkpoint.content, RUN, f'{checkpoint} cannot be resumed', CheckpointError)
     except CheckpointError as error:

@@ -24,13 +24,7 @@ MAY_LACK = rf'{COUNTERS}|^output_norms\.'  # tensors of a backbone that releases
 
 
 class MisfitError(CheckpointError):
-    """A checkpoint that does not fit a module.
-
-    Args:
-        checkpoint: The checkpoint.
-        layout: The key layout of its release.
-        complaint: What does not fit, and the fix.
-    """
+    """A checkpoint that does not fit a module: what does not, and the fix."""
 
     def __init__(self, checkpoint: Checkpoint, layout: str, complaint: str) -> None:
         self.checkpoint, self.layout, self.complaint = checkpoint, layout, complaint
@@ -102,11 +96,7 @@ class Match:
         return [key for key in keys if key not in known and not re.search(self.may_lack, key)]
 
     def require_fit(self, missing: Sequence[str] = (), left_over: Sequence[str] = ()) -> None:
-        """Reject tensors of another shape or kind, and missing and unexpected ones.
-
-        Raises:
-            MisfitError: If there are any; the message ends with the fix.
-        """
+        """Reject tensors of another shape or kind, and missing and unexpected ones."""
         both = {key: value for key, value in self.state.items() if key in self.target}
         wrong = [
             f'{key}: {tuple(value.shape)} in the file, {tuple(self.target[key].shape)} in the model'
@@ -125,9 +115,8 @@ class Match:
         ]
         if not complaints:
             return
-        advice = 'Use the config that it belongs to.'
-        if self.is_backbone:
-            advice = 'Is `arch` the variant of the checkpoint?'
+        of_backbone = 'Is `arch` the variant of the checkpoint?'
+        advice = of_backbone if self.is_backbone else 'Use the config that it belongs to.'
         raise MisfitError(self.checkpoint, self.report.layout, f'{". ".join(complaints)}. {advice}')
 
 
@@ -166,12 +155,10 @@ def load_into(
     new_classes: bool = False,
     resume: bool = False,
 ) -> LoadReport:
-    """Load the tensors of :func:`fit`, all of them or none.
+    """Load the tensors of :func:`fit`, whose arguments it takes, all of them or none.
 
-    Modules that convert the keys of earlier versions, as some of mmdet do, still do.
-
-    It takes the arguments of :func:`fit`, and ``resume``, where training continues: auxiliary
-    heads and exact dtypes are needed.
+    Modules that convert the keys of earlier versions, as some of mmdet do, still do. With
+    ``resume``, where training continues, auxiliary heads and exact dtypes are needed.
 
     Raises:
         CheckpointError: If it does not fit; the module is unchanged then.

@@ -34,11 +34,7 @@ def checkpoint_of(init_cfg: Any) -> Any:
 
 
 def check_keys(part: dict) -> None:
-    """Check the arguments of an initializer that loads a checkpoint.
-
-    Raises:
-        ValueError: If there is no checkpoint or an argument that has no effect.
-    """
+    """Check that an initializer has a checkpoint, and no argument that has no effect."""
     if part.get('checkpoint') is None or set(part) - KEYS:
         raise ValueError(
             f"init_cfg is {part}; give dict(type='Pretrained', checkpoint=...), and prefix to load "

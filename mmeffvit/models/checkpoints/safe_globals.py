@@ -125,19 +125,18 @@ VALUES: dict[str, Any] = {
         )
     },
 }
-HISTORY = 'mmengine.logging.history_buffer.HistoryBuffer'
-ALLOWED: dict[str, Any] = {
-    **VALUES,
-    'builtins.getattr': Function(statistic_of),
-    '__builtin__.getattr': Function(statistic_of),
-}
 
 
 def allowed() -> torch.serialization.safe_globals:
-    """While this context lasts, ``torch.load(..., weights_only=True)`` accepts ``ALLOWED`` too."""
+    """While this context lasts, ``torch.load(..., weights_only=True)`` accepts these, too."""
     from mmengine.logging import HistoryBuffer  # reading a file is what needs mmengine first
 
-    known = {**ALLOWED, HISTORY: HistoryBuffer}
+    known = {
+        **VALUES,
+        'builtins.getattr': Function(statistic_of),
+        '__builtin__.getattr': Function(statistic_of),
+        'mmengine.logging.history_buffer.HistoryBuffer': HistoryBuffer,
+    }
     return torch.serialization.safe_globals([(value, name) for name, value in known.items()])
 
 
@@ -146,13 +145,7 @@ def check_pickle(file: IO[bytes], count: int = 1) -> None:
 
     60 nested pairs of the same object have 2**60 leaves, and hashing them, as the key of a dict,
     would visit each. An object that is stored under a large number needs a list of that length.
-
-    Args:
-        file: The file, at the beginning of the pickle.
-        count: Number of successive pickles.
-
-    Raises:
-        pickle.UnpicklingError: If it is rejected, or is not a pickle.
+    There may be several pickles, one after the other.
     """
     for _ in range(count):
         stack: list[int | None] = []  # number of paths through every value; None is a mark

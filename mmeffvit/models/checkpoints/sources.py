@@ -101,15 +101,7 @@ def offline_copy(*places: str) -> Path | None:
 
 
 def copy_into(folder: Path, address: str) -> Path:
-    """Download a file and copy it into a folder for ``MMEFFVIT_WEIGHTS`` of another machine.
-
-    Args:
-        folder: The folder.
-        address: ``http(s)://...`` or ``hf://OWNER/REPOSITORY[@REVISION][/FILE]``.
-
-    Returns:
-        The copy.
-    """
+    """Download a file and copy it into a folder for ``MMEFFVIT_WEIGHTS`` of another machine."""
     path = fetch(address)
     if address.startswith('hf://'):
         whole = address.removeprefix('hf://')

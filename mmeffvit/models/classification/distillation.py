@@ -16,12 +16,7 @@ from .heads import ClassifierHead
 
 
 class Teacher:
-    """A classifier in eval mode, built on first use and not part of any model's state.
-
-    Args:
-        settings: Its config.
-        checkpoint: Its weights; None keeps the initial ones.
-    """
+    """A classifier in eval mode, built on first use and not part of any model's state."""
 
     def __init__(self, settings: dict[str, Any], checkpoint: str | None) -> None:
         self.settings = settings
@@ -33,11 +28,7 @@ class Teacher:
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
-        """Scores of the classes, (B, num_classes).
-
-        Raises:
-            CheckpointError: If the weights cannot be read, or are of another model.
-        """
+        """Scores of the classes, (B, num_classes)."""
         if self.model is None:
             self.model = self.build()
         return self.model.to(images.device)(images)

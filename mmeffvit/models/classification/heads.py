@@ -147,14 +147,7 @@ class ClassifierHead(ClsHead):
         teacher: Tensor | None = None,
         **options: object,
     ) -> dict[str, Tensor]:
-        """The losses by name.
-
-        Args:
-            feats: Maps of the backbone.
-            data_samples: With the labels, or their mixtures.
-            teacher: Scores of the teacher, (B, num_classes).
-            options: For the loss module.
-        """
+        """The losses by name; the teacher's scores are (B, num_classes)."""
         if teacher is None:
             return super().loss(feats, data_samples, **options)
         x, *distilled = self.inputs(feats)

@@ -46,12 +46,7 @@ class MobileViT(PlainMobileViT):
     """
 
     def __init__(
-        self,
-        arch: str = 's',
-        *,
-        attention: str = 'separable',
-        num_heads: int = 4,
-        **options: Any,
+        self, arch: str = 's', *, attention: str = 'separable', num_heads: int = 4, **options: Any
     ) -> None:
         if arch not in SIZES or attention not in ('separable', 'self'):
             raise ValueError(

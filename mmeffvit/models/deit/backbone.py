@@ -11,13 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from mmeffvit.models.backbone import (
-    Backbone,
-    BackboneOptions,
-    Stage,
-    cells,
-    drop_probs,
-)
+from mmeffvit.models.backbone import Backbone, BackboneOptions, Stage, cells, drop_probs
 from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.grid import Grid, Gridded
@@ -143,11 +137,6 @@ class TokenMixer(Attention):
     Class tokens are tokens like all others: the mixer then gets a map of T + H W rows and one
     column.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        mixer: The token mixer.
-        num_tokens: T, number of class tokens.
-
     Shape:
         x (B, T + H W, C), size (H, W) -> (B, T + H W, C).
     """
@@ -215,11 +204,6 @@ class FeedForward(nn.Module):
 class DeiTBlock(nn.Module):
     """Attention and feed-forward, each residual and with a norm before it.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        attention: The token mixer: tokens and the size of their map -> tokens.
-        drop_prob: Probability of dropping a branch of one sample while training, in [0, 1).
-
     Shape:
         (B, T + H W, C) and (H, W) -> the same.
     """
@@ -254,9 +238,6 @@ class CellsToMap(nn.Module):
 class ClassTokens(nn.Module):
     """The class tokens, for a classifier.
 
-    Args:
-        num_tokens: T, number of class tokens.
-
     Shape:
         (B, T + H W, C) and (H, W) -> (B, T, C).
     """
@@ -270,11 +251,7 @@ class ClassTokens(nn.Module):
 
 
 def make_attention(arch: DeiTArch, make_layer: Mixer, num_tokens: int) -> Attention:
-    """The attention of a block.
-
-    Raises:
-        ValueError: If its heads do not divide the channels, or it needs a map.
-    """
+    """The attention of a block; windows need a map, without class tokens."""
     layer = make_layer(arch.channels, arch.channels, arch.heads)
     if isinstance(layer, MultiHeadAttention):
         return layer
@@ -353,8 +330,7 @@ class DeiT(Backbone):
         sizes = resolve_row(arch, VARIANTS)
         check_output(class_tokens, output)
         grid = cells(resolution, STRIDE)
-        make_layer = choose(attention, ATTENTIONS, num_sizes=3)
-        build = partial(make_attention, sizes, make_layer, class_tokens)
+        build = partial(make_attention, sizes, choose(attention, ATTENTIONS), class_tokens)
         super().__init__(
             stem=PatchEmbedding(sizes.channels, grid, class_tokens),
             make_stage=lambda i: make_stage(sizes, i, build, drop_path_rate),
@@ -371,11 +347,7 @@ class DeiT(Backbone):
 
 
 def check_output(class_tokens: int, output: str) -> None:
-    """Check what a DeiT returns.
-
-    Raises:
-        ValueError: If an argument is not one of its choices, or there are no tokens to return.
-    """
+    """Check what a DeiT returns."""
     if class_tokens not in range(MAX_TOKENS + 1):
         raise ValueError(f'class_tokens is {class_tokens}; choose 0, 1 or 2')
     if output not in OUTPUTS:
@@ -389,10 +361,6 @@ class DeiTMobiAtt(DeiT):
     """DeiT with Mobile-Attention in all blocks (ICML 2024).
 
     The same as :class:`DeiT` with ``attention='mobile'``, under a name of its own.
-
-    Args:
-        arch: See :class:`DeiT`.
-        options: Its other arguments.
     """
 
     def __init__(self, arch: str | Mapping[str, Any] = 't', **options: Any) -> None:

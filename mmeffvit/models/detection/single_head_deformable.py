@@ -23,10 +23,6 @@ def initial_offsets(num_levels: int, num_points: int) -> Tensor:
     coordinates) in direction ``2 pi (l + p) / num_points``: the points of a level cover all
     directions, and with as many levels as points every direction has every distance once.
 
-    Args:
-        num_levels: Number of sampled maps.
-        num_points: Number of points per map.
-
     Shape:
         -> (num_levels, num_points, 2), x and y in cells of the level.
     """
@@ -152,25 +148,13 @@ ATTENTIONS = {'split': SplitDeformableAttention, 'projected': ProjectedDeformabl
 
 @dataclass(frozen=True)
 class SingleHeadLayers:
-    """Which layers get a single head, and its settings.
+    """Which layers get a single head, and its settings."""
 
-    Args:
-        encoder: Encoder layers whose self-attention is replaced, counted from 0.
-        decoder: Decoder layers whose cross-attention is replaced, counted from 0.
-        attended: Channels of the head.
-        attention: 'split' or 'projected'.
-        ffn_channels: Hidden channels of the feed-forward in these layers, or None for the other
-            layers' number.
-
-    Raises:
-        ValueError: If ``attention`` or ``ffn_channels`` is not one of its choices.
-    """
-
-    encoder: Sequence[int] = (1, 2, 3)
-    decoder: Sequence[int] = (1, 2, 3)
-    attended: int = 64
-    attention: str = 'split'
-    ffn_channels: int | None = None
+    encoder: Sequence[int] = (1, 2, 3)  # layers whose self-attention is replaced, counted from 0
+    decoder: Sequence[int] = (1, 2, 3)  # layers whose cross-attention is replaced
+    attended: int = 64  # channels of the head
+    attention: str = 'split'  # or 'projected'
+    ffn_channels: int | None = None  # hidden channels in these layers; None as in the others
 
     def __post_init__(self) -> None:
         if self.attention not in ATTENTIONS:
@@ -180,11 +164,7 @@ class SingleHeadLayers:
             raise ValueError(f'ffn_channels is {self.ffn_channels}; it must be at least 1')
 
     def apply(self, layers: nn.ModuleList, stack: str, attribute: str) -> None:
-        """Replace the attention of layers, and their feed-forward if ``ffn_channels`` is set.
-
-        Raises:
-            ValueError: If an index is out of range or repeated.
-        """
+        """Replace the attention of layers, and their feed-forward if ``ffn_channels`` is set."""
         indices = getattr(self, stack)
         if len(set(indices)) != len(indices) or any(not 0 <= i < len(layers) for i in indices):
             raise ValueError(

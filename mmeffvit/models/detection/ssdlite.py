@@ -124,16 +124,10 @@ class SSDLiteAnchorGenerator:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = 'cpu',
     ) -> list[Tensor]:
-        """The anchors of every level, ordered by row, column and anchor of a cell.
+        """The anchors of every level of H x W cells, ordered by row, column and anchor of a cell.
 
-        Args:
-            featmap_sizes: Height and width of each level, in cells.
-            dtype: Type of the anchors.
-            device: Device of the anchors.
-
-        Returns:
-            For each level (H * W * num_base_priors, 4): left, top, right and bottom, in normalized
-            coordinates. The corners may lie outside the image.
+        For each level (H * W * num_base_priors, 4): left, top, right and bottom, in normalized
+        coordinates. The corners may lie outside the image.
         """
         levels = []
         for (height, width), sides in zip(featmap_sizes, self.sides, strict=True):
@@ -150,13 +144,7 @@ class SSDLiteAnchorGenerator:
 def anchor_sides(
     size: float, following: float, ratios: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Width and height of the anchors of a cell, relative to the image.
-
-    Args:
-        size: Scale of the level.
-        following: Scale of the next level.
-        ratios: Aspect ratios r; each adds anchors of ratio r and 1/r.
-    """
+    """Width and height of the anchors of a cell, from the scales of its level and of the next."""
     between = math.sqrt(size * following)
     sides = [(size, size), (between, between)]
     for root in map(math.sqrt, ratios):

@@ -163,11 +163,6 @@ class LocalGlobalAttention(nn.Module):
 class StridedResidualConv(nn.Conv2d):
     """A strided depth-wise convolution, added to those pixels of its input that it is centered on.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        stride: Input pixels per output pixel.
-        dilation: Dilation of the kernel.
-
     Shape:
         (B, C, H, W) -> (B, C, ceil(H / stride), ceil(W / stride)).
     """

@@ -80,11 +80,7 @@ def talking_heads(
 
 
 def check_output_stride(output_stride: int, resize_matrix: bool, tables: Sequence[str]) -> None:
-    """Check that position biases, of the arguments ``tables``, allow a dilated network.
-
-    Raises:
-        ValueError: If they do not.
-    """
+    """Check that position biases, of the arguments ``tables``, allow a dilated network."""
     if output_stride < 32 and tables and resize_matrix:
         raise ValueError(
             f'output_stride is {output_stride} and resize_matrix is True: matrices of biases '
@@ -101,11 +97,6 @@ def check_output_stride(output_stride: int, resize_matrix: bool, tables: Sequenc
 
 class FeedForward(nn.Module):
     """Two 1x1 convolutions around a depth-wise one, each with bias and norm.
-
-    Args:
-        channels: C, channels of the input and of the output.
-        expansion: Width of the hidden map in multiples of C.
-        dilation: Dilation of the depth-wise convolution.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -132,13 +123,6 @@ class FeedForward(nn.Module):
 
 class EfficientFormerV2Block(nn.Module):
     """Optional attention, and feed-forward, each residual.
-
-    Args:
-        channels: C, channels of the input and of the output.
-        expansion: Width of the hidden map of the feed-forward in multiples of C.
-        drop_prob: Probability of dropping each residual branch of a sample.
-        attention: The attention layer, or None.
-        dilation: Dilation of the feed-forward's convolution.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -306,8 +290,8 @@ class EfficientFormerV2(Backbone):
             mobile=MobileAttention,
         )
         mixers = dict(
-            attention=choose(attention, in_blocks, num_sizes=3),
-            downsampling=choose(downsampling, in_between, num_sizes=3, argument='downsampling'),
+            attention=choose(attention, in_blocks),
+            downsampling=choose(downsampling, in_between, argument='downsampling'),
         )
         tables = [name for name, mixer in mixers.items() if mixer.func not in MIXERS.values()]
         check_output_stride(output_stride, resize_matrix, tables)
@@ -328,10 +312,6 @@ class EfficientFormerV2MobiAtt(EfficientFormerV2):
     """EfficientFormerV2 with Mobile-Attention in its blocks (ICML 2024).
 
     The same as :class:`EfficientFormerV2` with ``attention='mobile'``, under a name of its own.
-
-    Args:
-        arch: See :class:`EfficientFormerV2`.
-        options: Its other arguments.
     """
 
     def __init__(self, arch: str | Mapping[str, Any] = 's0', **options: Any) -> None:

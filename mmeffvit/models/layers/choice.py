@@ -16,7 +16,6 @@ Choice = str | Mapping[str, Any]  # a name, or a dict of it as ``type`` and of a
 def choose(
     attention: Choice,
     choices: Mapping[str, Callable[..., nn.Module | None]],
-    num_sizes: int = 1,
     argument: str = 'attention',
 ) -> partial:
     """The chosen layer with its own arguments, to be called with sizes.
@@ -24,8 +23,8 @@ def choose(
     Args:
         attention: A name in ``choices``, or a dict of such a name as ``type`` and of arguments of
             its class.
-        choices: Classes by name, with one signature: sizes, followed by arguments of their own.
-        num_sizes: Number of sizes, which the caller of the result gives.
+        choices: Classes by name, with one signature: sizes, followed by arguments of their own,
+            which have defaults.
         argument: Name of the argument in messages.
 
     Raises:
@@ -35,7 +34,8 @@ def choose(
     name = own.pop('type', None)
     if name not in choices:
         raise ValueError(f'{argument} is {name or attention!r}; choose one of {tuple(choices)}')
-    accepted = list(signature(choices[name]).parameters)[num_sizes:]
+    parameters = signature(choices[name]).parameters.values()
+    accepted = [each.name for each in parameters if each.default is not each.empty]
     unknown = [f'{key} is {value!r}' for key, value in own.items() if key not in accepted]
     if unknown:
         takes = ', '.join(accepted) or 'no arguments'

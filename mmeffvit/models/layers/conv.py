@@ -11,10 +11,6 @@ from .folding import add_identity
 class ChannelNorm(nn.LayerNorm):
     """Layer norm over the channels of each position of a map.
 
-    Args:
-        channels: C, channels of the map.
-        eps: Added to the variance.
-
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
@@ -106,10 +102,6 @@ class ResidualConvNorm(ConvNorm):
 
 class ConvStem(nn.Sequential):
     """Two convolutions of stride 2, with bias, norm and activation: from the image to stride 4.
-
-    Args:
-        channels: C, channels of the output; the first convolution has half of them.
-        act: Class of the activation.
 
     Shape:
         (B, 3, H, W) -> (B, C, ceil(H / 4), ceil(W / 4)).

@@ -16,9 +16,6 @@ class Gridded(nn.Module):
 
     State dicts have the grid as metadata, so no key is added and files without it still load. A
     tensor of another grid is resized when it is loaded.
-
-    Args:
-        grid: Rows and columns that the parameter is built for.
     """
 
     gridded: str

@@ -16,21 +16,13 @@ Visit = Callable[[Tensor], Tensor | None]
 
 @dataclass(frozen=True)
 class HeadOutputs:
-    """The tensor in which the outputs of all heads are concatenated, in order.
+    """The tensor in which the outputs of all heads are concatenated, in order."""
 
-    Args:
-        module: The module that returns the tensor, or gets it as its first input.
-        count: The number of heads, from the inputs of the module.
-        axis: The axis of the channels.
-        incoming: Whether the tensor is the input of the module.
-        size: Number of channels of the heads, which are the first ones; None for all.
-    """
-
-    module: nn.Module
-    count: Callable[[tuple[Tensor, ...]], int]
-    axis: int = 1
-    incoming: bool = False
-    size: int | None = None
+    module: nn.Module  # returns the tensor, or gets it as its first input
+    count: Callable[[tuple[Tensor, ...]], int]  # of heads, from the inputs of the module
+    axis: int = 1  # of the channels
+    incoming: bool = False  # whether the tensor is the input of the module
+    size: int | None = None  # channels of the heads, which are the first ones; None for all
 
     def hook(self, visit: Visit) -> RemovableHandle:
         """Call ``visit`` with the outputs of the heads in every forward pass."""

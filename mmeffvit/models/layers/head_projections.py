@@ -12,16 +12,12 @@ from .base_attention import Attention
 
 @dataclass(frozen=True)
 class Units:
-    """Units of a layer in the channels between its modules, in order.
+    """Units of a layer in the channels between its modules, in order."""
 
-    Args:
-        projections: The modules that return channels of the units, each with the number of maps
-            that it returns concatenated: keys and values together are two.
-        out: The module that gets the outputs of the units.
-    """
-
+    # the modules that return channels of the units, each with the number of maps that it returns
+    # concatenated: keys and values together are two
     projections: tuple[tuple[nn.Module, int], ...]
-    out: nn.Module
+    out: nn.Module  # gets the outputs of the units
 
     @property
     def unit_channels(self) -> int:
@@ -52,16 +48,12 @@ class Units:
 
 @dataclass(frozen=True)
 class HeadProjections(Units):
-    """The modules around a layer whose channels are divided into its heads.
+    """The modules around a layer whose channels are divided into its heads, the queries first.
 
-    Args:
-        projections: See :class:`Units`; the first has the queries.
-        out: See :class:`Units`.
-        mixer: The layer. Its heads can be removed if it has ``head_channels`` and no weights of its
-            own.
+    Heads can be removed if the layer has ``head_channels`` and no weights of its own.
     """
 
-    mixer: Attention
+    mixer: Attention  # the layer
 
     @property
     def unit_channels(self) -> int:
@@ -92,12 +84,7 @@ def hidden_layers(model: nn.Module) -> dict[str, Units]:
 
 
 def keep_first(layers: Mapping[str, Units], counts: Sequence[int], argument: str) -> None:
-    """Remove all but the first units of every layer, in place, for weights of a pruned model.
-
-    Raises:
-        ValueError: If the number of layers differs, or a layer has fewer units; the message begins
-            with ``argument``, the name of the counts.
-    """
+    """Remove all but the first units of every layer, in place, for weights of a pruned model."""
     present = [layer.count for layer in layers.values()]
     pairs = zip(counts, present, strict=False)
     if len(counts) != len(present) or any(not 1 <= n <= units for n, units in pairs):

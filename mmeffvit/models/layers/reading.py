@@ -14,25 +14,15 @@ Locate = Callable[[tuple[int, int]], int] | None
 
 @dataclass(frozen=True)
 class Reading:
-    """The maps of a layer for one image.
+    """The maps of a layer for one image."""
 
-    Args:
-        mechanism: Short name of the attention mechanism.
-        title: Title of the maps.
-        maps: The maps to draw, each (H, W), by caption.
-        arrays: The raw values by name, with H and W as the last dimensions.
-        queried: Whether the maps depend on the query point.
-        shared_scale: Whether the maps share one color scale, to be comparable.
-        by_head: The name of the array with a map of every head, (heads, H, W), if there is one.
-    """
-
-    mechanism: str
-    title: str
-    maps: dict[str, Tensor]
-    arrays: dict[str, Tensor]
-    queried: bool = False
-    shared_scale: bool = False
-    by_head: str = ''
+    mechanism: str  # its short name
+    title: str  # of the maps
+    maps: dict[str, Tensor]  # to draw, each (H, W), by caption
+    arrays: dict[str, Tensor]  # the raw values by name, with H and W as the last dimensions
+    queried: bool = False  # whether the maps depend on the query point
+    shared_scale: bool = False  # whether the maps share one color scale, to be comparable
+    by_head: str = ''  # name of the array with a map of every head, (heads, H, W), if any
 
     @property
     def grid(self) -> tuple[int, int]:

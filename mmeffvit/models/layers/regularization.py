@@ -11,10 +11,6 @@ class LayerScale(nn.Module):
 
     ``y = x + scale * branch``
 
-    Args:
-        channels: C, channels of the branch.
-        init: Initial value of every factor.
-
     Shape:
         x (B, C, H, W), branch (B, C, H, W) -> (B, C, H, W).
     """
@@ -49,9 +45,6 @@ class DropPath(nn.Module):
 
     Shape:
         (B, ...) -> (B, ...).
-
-    Raises:
-        ValueError: If ``drop_prob`` is outside [0, 1).
     """
 
     def __init__(self, drop_prob: float = 0.0) -> None:

@@ -29,9 +29,6 @@ class TokenSoftmaxAttention(HeadMixer):
     ``y = softmax(Q K^T / sqrt(D)) V`` among the tokens of every head. The scores are not stored
     where torch has a kernel for it: where queries and values have the same number of channels.
 
-    Args:
-        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
-
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M
         heads of D channels; at a cost quadratic in H W.
@@ -129,10 +126,6 @@ class HeadLinearAttention(HeadSoftmaxAttention):
     sigmoid(q)`` and ``K = sigmoid(k)``, i and j over the heads of token t. No row of the paper's
     tables uses it.
 
-    Args:
-        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
-        mix_tokens: See :class:`HeadSoftmaxAttention`.
-
     Shape:
         Like :class:`HeadMixer`, at a cost linear in H W and in M.
     """
@@ -150,11 +143,7 @@ UNITS = ('channel', 'head')
 
 
 def count_units(unit: str, num_channels: int, num_heads: int) -> int:
-    """The number of channels or of heads.
-
-    Raises:
-        ValueError: If ``unit`` is unknown.
-    """
+    """The number of channels or of heads."""
     if unit not in UNITS:
         raise ValueError(f'unit is {unit!r}; choose one of {UNITS}')
     return num_channels if unit == 'channel' else num_heads
@@ -487,9 +476,6 @@ class FlowAttention(HeadMixer):
 
     Just as the authors' code does, O' is clipped to [-1, 1], its softmax is multiplied by N and I'
     by N' / N; the code's epsilon of 1e-6 is omitted, since sigmoids are positive.
-
-    Args:
-        channels, value_channels, num_heads, head_channels: See :class:`HeadMixer`.
 
     Shape:
         query (B, M D, H', W'), key (B, M D, H, W), value (B, C, H, W) -> (B, C, H', W'), with M

@@ -7,11 +7,7 @@ from mmeffvit.models.layers.head_outputs import HeadOutputs
 
 
 def count_heads(query: Tensor, value: Tensor, head_channels: int) -> int:
-    """M: every head has ``head_channels`` query channels and an equal part of the values.
-
-    Raises:
-        ValueError: If the channels are not divisible.
-    """
+    """M: every head has ``head_channels`` query channels and an equal part of the values."""
     heads = query.shape[1] // head_channels
     if heads * head_channels != query.shape[1] or value.shape[1] % heads:
         raise ValueError(

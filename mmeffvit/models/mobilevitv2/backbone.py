@@ -69,11 +69,7 @@ class MobileViTv2Arch:
 
     @classmethod
     def of_width(cls, width: float) -> 'MobileViTv2Arch':
-        """The sizes at a multiple of the base width, rounded as the official code does.
-
-        Raises:
-            ValueError: If ``width`` is not positive.
-        """
+        """The sizes at a multiple of the base width, rounded as the official code does."""
         if not width > 0:
             raise ValueError(f'arch is {width!r}; a multiple of the base width must be above 0')
         return cls(
@@ -102,11 +98,7 @@ VARIANTS = {
 class InvertedResidual(nn.Module):
     """The inverted bottleneck of MobileNetV2 (arXiv:1801.04381).
 
-    Args:
-        in_channels: Channels of the input.
-        out_channels: Channels of the output.
-        stride: Input pixels per output pixel; with 1 and equal channels the block is residual.
-        dilation: Dilation of the depth-wise convolution.
+    With stride 1 and equal channels it is residual.
 
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
@@ -132,10 +124,6 @@ class SeparableEncoder(nn.Module):
     """Pre-norm attention and feed-forward, each residual.
 
     The norms are over all channels and positions of a sample together (one group).
-
-    Args:
-        channels: C, channels of the input and of the output.
-        attention: The attention layer.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W), with even H and W.
@@ -165,15 +153,7 @@ class SeparableEncoder(nn.Module):
 
 
 class SampledEncoder(SeparableEncoder):
-    """A :class:`SeparableEncoder` of sampled tokens; the others pass unchanged.
-
-    Args:
-        channels: C, channels of the input and of the output.
-        attention: The attention layer, which samples.
-
-    Shape:
-        (B, C, H, W) -> (B, C, H, W), with even H and W.
-    """
+    """A :class:`SeparableEncoder` of sampled tokens; the others pass unchanged."""
 
     attention: SampledSelfAttention
 
@@ -189,14 +169,6 @@ def make_encoder(channels: int, attention: nn.Module) -> SeparableEncoder:
 class MobileViTv2Block(nn.Module):
     """Local and global representation, without a skip connection or a fusion convolution.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        attention_channels: Channels of the encoders.
-        depth: Number of encoders.
-        dilation: Dilation of the depth-wise convolution.
-        restore_size: Resize maps of odd size back after the block.
-        make_attention: Builds the attention of an encoder for its channels.
-
     Shape:
         (B, C, H, W) -> (B, C, H', W'), H' and W' the next even numbers, or H and W restored.
     """
@@ -204,10 +176,10 @@ class MobileViTv2Block(nn.Module):
     def __init__(
         self,
         channels: int,
-        attention_channels: int,
+        attention_channels: int,  # of the encoders
         depth: int,
         dilation: int = 1,
-        restore_size: bool = False,
+        restore_size: bool = False,  # resize maps of odd size back
         make_attention: Callable[[int], nn.Module] = SeparableSelfAttention,
     ) -> None:
         super().__init__()

@@ -59,10 +59,8 @@ BOX = 4  # values of an anchor before its scores
 def background_last(both: Tensor, anchors: int) -> Tensor:
     """Move the background's score of every anchor, in SSD's joint convolution, behind the classes.
 
-    Args:
-        both: Weight or bias of (anchors * (4 + 1 + classes), ...): of each anchor the box, then the
-            background, then the classes.
-        anchors: Per cell of the map.
+    Weight or bias have (anchors * (4 + 1 + classes), ...): of each anchor the box, then the
+    background, then the classes.
     """
     box, background, classes = both.unflatten(0, (anchors, -1)).tensor_split((BOX, BOX + 1), dim=1)
     return torch.cat([box, classes, background], dim=1).flatten(0, 1)

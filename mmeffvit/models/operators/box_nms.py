@@ -11,11 +11,7 @@ from .backend import has_torchvision, in_float32
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
     """Return the indices of the boxes that NMS keeps, by descending score.
 
-    Args:
-        boxes: (x1, y1, x2, y2) in pixels.
-        scores: One per box.
-        iou_threshold: A box with a larger IoU with a kept box is removed.
-        offset: The width is x2 - x1 + offset, 0 or 1; the height likewise.
+    Widths are x2 - x1 + offset, with an offset of 0 or 1; heights likewise.
 
     Shape:
         (N, 4), (N,) -> (M,), M <= N
@@ -32,12 +28,7 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Ten
 def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
     """Return the indices of each kept box and of those that it removes, by descending score.
 
-    Args:
-        dets: (x1, y1, x2, y2, score), on the CPU.
-        iou_threshold: Minimum IoU with a kept box of the boxes that it removes.
-
-    Shape:
-        (N, 5)
+    A row of ``dets`` is (x1, y1, x2, y2, score), on the CPU.
     """
     dets = in_float32(dets)
     order = dets[:, 4].argsort(descending=True, stable=True)
@@ -97,8 +88,7 @@ def lower_scores(
 ) -> list[tuple[int, float]]:
     """Take the best box, multiply the scores of its neighbors, and repeat.
 
-    Returns:
-        Indices and new scores, by descending score. The best box is always kept.
+    The indices and the new scores are by descending score. The best box is always kept.
     """
     best = max(scores, default=0)
     waiting = {at: score for at, score in enumerate(scores) if score >= min(min_score, best)}
@@ -127,16 +117,7 @@ def with_offset(boxes: Tensor, offset: int) -> Tensor:
 def overlapping_pairs(
     boxes: Tensor, iou_threshold: float, *, inclusive: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the indices i < j and the IoU of the pairs of boxes above the threshold.
-
-    Args:
-        boxes: (x1, y1, x2, y2) in pixels.
-        iou_threshold: Minimum IoU.
-        inclusive: Whether the threshold itself is enough.
-
-    Shape:
-        (N, 4) -> (P,), (P,), (P,)
-    """
+    """Return the indices i < j and the IoU of the pairs of boxes above the threshold, (P,) each."""
     if iou_threshold <= 0:
         order = torch.arange(len(boxes), device=boxes.device)
         first, second = torch.triu_indices(len(boxes), len(boxes), 1, device=boxes.device)

@@ -18,13 +18,9 @@ def ms_deform_attn_forward(
 ) -> Tensor:
     """Return weighted sums of bilinear samples of all levels.
 
-    Args:
-        value: Tokens of all levels, for D channels of M heads.
-        spatial_shapes: Height and width of each level.
-        level_start_index: Not used; the levels follow each other.
-        sampling_loc: Normalized coordinates (x, y) of P samples per level.
-        attn_weight: One per sample.
-        im2col_step: Not used; it is for the compiled form.
+    Values have the K tokens of L levels, one after the other, with D channels for each of M heads.
+    Samples are normalized coordinates (x, y), P per level. ``level_start_index`` and
+    ``im2col_step`` are not used.
 
     Shape:
         (B, K, M, D), (L, 2), (L,), (B, Q, M, L, P, 2), (B, Q, M, L, P) -> (B, Q, M * D)

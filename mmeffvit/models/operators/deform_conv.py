@@ -26,16 +26,11 @@ def deform_conv_forward(
     ones: Tensor,
     **options: int,
 ) -> None:
-    """Convolve pixels that are displaced by offsets.
+    """Convolve pixels that are displaced by offsets, and write the result into ``output``.
 
-    Args:
-        input: Feature maps.
-        weight: Kernels.
-        offset: Displacements (y, x) of K positions of the kernel, for D groups of channels.
-        output: Receives the result.
-        columns: Not used.
-        ones: Not used.
-        options: Stride, padding, dilation; numbers of groups.
+    Offsets are displacements (y, x) of K positions of the kernel, for D groups of channels.
+    ``columns`` and ``ones`` are not used. The options are stride, padding, dilation and numbers of
+    groups.
 
     Shape:
         (B, C, H, W), (O, C / groups, h, w), (B, D * K * 2, H', W') -> (B, O, H', W')
@@ -92,18 +87,9 @@ def modulated_deform_conv_forward(
     columns: Tensor,
     **options: int,
 ) -> None:
-    """Convolve as :func:`deform_conv_forward`, with a factor per displaced pixel.
+    """Convolve as :func:`deform_conv_forward`, with a factor per displaced pixel, the mask.
 
-    Args:
-        input: Feature maps.
-        weight: Kernels.
-        bias: One per output channel; read if the option ``with_bias`` is set.
-        ones: Not used.
-        offset: Displacements (y, x) of K positions of the kernel, for D groups of channels.
-        mask: One factor per displaced pixel.
-        output: Receives the result.
-        columns: Not used.
-        options: Stride, padding, dilation; numbers of groups; ``with_bias``.
+    The bias is read if the option ``with_bias`` is set.
 
     Shape:
         (B, C, H, W), (O, C / groups, h, w), (O,), (B, D * K * 2, H', W'), (B, D * K, H', W')

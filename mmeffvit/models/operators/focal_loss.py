@@ -12,15 +12,8 @@ def sigmoid_focal_loss_forward(
 ) -> None:
     """Write ``-alpha (1 - p)^gamma log p`` at labels.
 
-    Elsewhere it is ``-(1 - alpha) p^gamma log(1 - p)``.
-
-    Args:
-        input: Logits.
-        target: Labels; C is the background.
-        weight: One per class, or none.
-        output: Receives the losses.
-        gamma: Exponent, at least 0.
-        alpha: Weight of labels, in [0, 1].
+    Elsewhere it is ``-(1 - alpha) p^gamma log(1 - p)``. The background is label C; there is a
+    weight for each class, or none.
 
     Shape:
         (N, C), (N,) -> (N, C)

@@ -18,43 +18,26 @@ MAX_WEIGHTS = 2**22  # weights in memory at the same time, of 12 bytes with thei
 
 
 class Options(NamedTuple):
-    """Keyword arguments of both directions.
+    """Keyword arguments of both directions."""
 
-    Args:
-        aligned_height: Bins per region, vertically.
-        aligned_width: Bins per region, horizontally.
-        spatial_scale: Feature pixels per pixel of the image.
-        sampling_ratio: Samples per bin and axis; 0 takes one per feature pixel, rounded up.
-        pool_mode: 1 for the average.
-        aligned: Whether pixel centers are at half coordinates.
-    """
-
-    aligned_height: int
+    aligned_height: int  # bins per region, vertically
     aligned_width: int
-    spatial_scale: float
-    sampling_ratio: int
-    pool_mode: int
-    aligned: bool
+    spatial_scale: float  # feature pixels per pixel of the image
+    sampling_ratio: int  # samples per bin and axis; 0 takes one per feature pixel, rounded up
+    pool_mode: int  # 1 for the average
+    aligned: bool  # whether pixel centers are at half coordinates
 
 
 def roi_align_forward(
     input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor, **options: int
 ) -> None:
-    """Average bilinear samples in every bin of every region.
+    """Average bilinear samples in every bin of every region; ``argmax`` is for maximum pooling.
 
-    Args:
-        input: Feature maps.
-        rois: (image index, x1, y1, x2, y2), in pixels of the image.
-        output: Receives the averages.
-        argmax_y: For maximum pooling only.
-        argmax_x: For maximum pooling only.
-        options: See :class:`Options`.
+    A region is (image index, x1, y1, x2, y2), in pixels of the image. The options are
+    :class:`Options`.
 
     Shape:
         (B, C, H, W), (N, 5) -> (N, C, aligned_height, aligned_width)
-
-    Raises:
-        NotImplementedError: For maximum pooling.
     """
     how = average(options)
     maps, rois = in_float32(input), rois.to(in_float32(input).dtype)
@@ -67,11 +50,10 @@ def roi_align_forward(
         )
         return
     pixels = maps.permute(0, 2, 3, 1).flatten(0, 2)  # (B * H * W, C)
-    for part in split(rois, maps.shape, how):
-        index, weight = part.weights(maps.shape[2:])
+    for chosen, index, weight in split(rois, maps.shape, how):
         pooled = F.embedding_bag(index, pixels, per_sample_weights=weight, mode='sum')
-        pooled = pooled.view(len(part.chosen), *output.shape[2:], -1).permute(0, 3, 1, 2)
-        output[part.chosen] = pooled.to(output)
+        pooled = pooled.view(len(chosen), *output.shape[2:], -1).permute(0, 3, 1, 2)
+        output[chosen] = pooled.to(output)
 
 
 def roi_align_backward(
@@ -95,9 +77,9 @@ def roi_align_backward(
         )
         return
     total = grad.new_zeros(shape[0] * shape[2] * shape[3], shape[1])
-    for part in split(rois, shape, how):
-        bins = grad[part.chosen].permute(0, 2, 3, 1).flatten(0, 2)
-        total += sum_transposed(*part.weights(shape[2:]), bins, len(total))
+    for chosen, index, weight in split(rois, shape, how):
+        bins = grad[chosen].permute(0, 2, 3, 1).flatten(0, 2)
+        total += sum_transposed(index, weight, bins, len(total))
     grad_input.copy_(total.view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2))
 
 
@@ -111,32 +93,12 @@ def average(options: dict[str, int]) -> Options:
     return how
 
 
-class Part(NamedTuple):
-    """Weights per axis, vertical first, of n regions of about the same size.
+def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield regions of about the same size, with at most ``MAX_WEIGHTS`` weights at a time.
 
-    Args:
-        chosen: Their indices.
-        images: Their images.
-        pixels: Per axis, the pixels left and right of every sample, (n, bins, 2 * samples).
-        shares: Their weights.
+    They are the indices of n regions, and of the pixels in each of their bins, with the weights of
+    these: (n,), (n * bins, K), (n * bins, K).
     """
-
-    chosen: Tensor
-    images: Tensor
-    pixels: tuple[Tensor, Tensor]
-    shares: tuple[Tensor, Tensor]
-
-    def weights(self, num_pixels: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Return the indices and the weights of pixels in each bin, twice (n * bins, K)."""
-        (y, x), (share_y, share_x) = self.pixels, self.shares
-        y = y + self.images[:, None, None] * num_pixels[0]
-        index = y[:, :, None, :, None] * num_pixels[1] + x[:, None, :, None, :]
-        weight = share_y[:, :, None, :, None] * share_x[:, None, :, None, :]
-        return index.flatten(3).flatten(0, 2), weight.flatten(3).flatten(0, 2)
-
-
-def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
-    """Yield regions with their weights, at most ``MAX_WEIGHTS`` at a time."""
     size = (how.aligned_height, how.aligned_width)
     edges = rois[:, 1:] * how.spatial_scale - (0.5 if how.aligned else 0)
     start, length = edges[:, [1, 0]], edges[:, [3, 2]] - edges[:, [1, 0]]  # vertical first
@@ -150,7 +112,7 @@ def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
     while at < len(most):
         batch = max(1, MAX_WEIGHTS // (size[0] * size[1] * (2 * most[at]) ** 2))
         chosen = order[at : at + batch]
-        axes = [
+        (y, share_y), (x, share_x) = (
             axis_weights(
                 *(values[chosen, axis] for values in (start, step, samples)),
                 size[axis],
@@ -158,8 +120,11 @@ def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[Part]:
                 shape[2 + axis],
             )
             for axis in range(2)
-        ]
-        yield Part(chosen, rois[chosen, 0].long(), *zip(*axes, strict=True))
+        )
+        y = y + rois[chosen, 0].long()[:, None, None] * shape[2]
+        index = y[:, :, None, :, None] * shape[3] + x[:, None, :, None, :]
+        weight = share_y[:, :, None, :, None] * share_x[:, None, :, None, :]
+        yield chosen, index.flatten(3).flatten(0, 2), weight.flatten(3).flatten(0, 2)
         at += batch
 
 
@@ -202,9 +167,5 @@ def sum_transposed(index: Tensor, weight: Tensor, rows: Tensor, num_rows: int) -
     columns, order = index.flatten().sort()
     begin = torch.searchsorted(columns, torch.arange(num_rows, device=index.device))
     return F.embedding_bag(
-        order // index.shape[1],
-        rows,
-        begin,
-        per_sample_weights=weight.flatten()[order],
-        mode='sum',
+        order // index.shape[1], rows, begin, per_sample_weights=weight.flatten()[order], mode='sum'
     )

@@ -72,11 +72,6 @@ class PatchEmbedding(nn.Sequential):
 class MobileMixer(nn.Module):
     """Mobile-Attention instead of attention with spatial reduction: it covers all tokens.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        num_heads: Heads of the attention that it replaces.
-        make_mixer: Builds the token mixer.
-
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
@@ -119,12 +114,6 @@ class FeedForward(nn.Module):
 class PVTv2Block(nn.Module):
     """Attention and feed-forward, each residual and with a norm before it.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        attention: The token mixer.
-        expansion: Width of the feed-forward layer in multiples of C.
-        drop_prob: Probability of dropping a branch of one sample while training, in [0, 1).
-
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
@@ -156,10 +145,7 @@ class PVTv2Stage(Stage):
 
 
 def make_stage(
-    arch: PVTv2Arch,
-    index: int,
-    make_mixer: Mixer | None,
-    drop_path_rate: float,
+    arch: PVTv2Arch, index: int, make_mixer: Mixer | None, drop_path_rate: float
 ) -> Stage:
     """A stage of equal blocks, with spatial reduction if there is no mixer."""
     channels = arch.channels[index]
@@ -232,7 +218,7 @@ class PVTv2(Backbone):
         sizes = resolve_row(arch, VARIANTS)
         if not set(mobile_stages) <= set(range(len(STRIDES))):
             raise ValueError(f'mobile_stages is {tuple(mobile_stages)}; choose from 0 to 3')
-        make_mixer = choose(attention, MIXERS, num_sizes=3)
+        make_mixer = choose(attention, MIXERS)
         if attention not in ('mobile', dict(type='mobile')) and not mobile_stages:
             raise ValueError(f'attention is {attention!r}, but mobile_stages is empty')
         super().__init__(

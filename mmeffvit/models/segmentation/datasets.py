@@ -18,11 +18,6 @@ class PairedSegDataset(BaseSegDataset):
     """
 
     def load_data_list(self) -> list[dict]:
-        """Read the pairs.
-
-        Raises:
-            UserError: If the file cannot be read, or holds something else.
-        """
         pairs = read_json(self.ann_file)
         if not isinstance(pairs, list) or not all(map(is_pair, pairs)):
             raise UserError(f'{self.ann_file} must be a list of [image, label map]')

@@ -165,11 +165,6 @@ class SegformerHead(segformer_head.SegformerHead):
 class FusionBeforeResize(nn.Conv2d):
     """A 1x1 convolution of maps that are resized to the first and concatenated.
 
-    Args:
-        resize: The interpolation, called with a map and a size.
-        args: Arguments of ``nn.Conv2d``.
-        options: Keyword arguments of ``nn.Conv2d``.
-
     Shape:
         Maps (B, C_i, H_i, W_i), with ``in_channels`` together -> (B, out_channels, H_0, W_0).
     """

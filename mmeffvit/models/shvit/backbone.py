@@ -91,13 +91,6 @@ class FeedForward(nn.Module):
 class SHViTBlock(nn.Module):
     """Depth-wise convolution, single-head attention and feed-forward, each residual.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        attended: Channels in attention; 0 for a block without attention.
-        depthwise_init: Initial weight of the depth-wise convolution's batch norm.
-        dilation: Dilation of the depth-wise convolution.
-        make_attention: Builds the attention.
-
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
@@ -105,9 +98,9 @@ class SHViTBlock(nn.Module):
     def __init__(
         self,
         channels: int,
-        attended: int = 0,
-        depthwise_init: float = 0.0,
-        dilation: int = 1,
+        attended: int = 0,  # channels in attention; 0 for a block without it
+        depthwise_init: float = 0.0,  # initial weight of its batch norm
+        dilation: int = 1,  # of the depth-wise convolution
         make_attention: MakeAttention = SingleHeadSelfAttention,
     ) -> None:
         super().__init__()
@@ -124,10 +117,6 @@ class SHViTBlock(nn.Module):
 
 class SqueezeExcite(nn.Module):
     """Squeeze and excitation (arXiv:1709.01507): scale channels by a function of their global mean.
-
-    Args:
-        channels: C, channels of the input and of the output.
-        hidden: Channels between the two projections.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).
@@ -197,11 +186,7 @@ def make_stem(channels: int) -> nn.Sequential:
 
 
 def with_ratio(arch: SHViTArch, ratio: float, num_heads: int) -> SHViTArch:
-    """Attend to ``ratio`` of the channels, to the nearest multiple of the number of heads.
-
-    Raises:
-        ValueError: If the ratio is not in (0, 1].
-    """
+    """Attend to ``ratio`` of the channels, to the nearest multiple of the number of heads."""
     if not 0 < ratio <= 1:
         raise ValueError(f'partial_ratio is {ratio}; choose a number above 0 and at most 1')
     attended = (
@@ -271,7 +256,7 @@ class SHViT(Backbone):
         **options: Unpack[BackboneOptions],
     ) -> None:
         sizes = resolve_row(arch, VARIANTS)
-        make_attention = choose(attention, ATTENTIONS, num_sizes=2)
+        make_attention = choose(attention, ATTENTIONS)
         if partial_ratio is not None:
             if make_attention.func in (FullMultiHeadAttention, no_attention):
                 raise ValueError(

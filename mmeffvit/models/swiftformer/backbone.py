@@ -70,11 +70,6 @@ VARIANTS = {  #          channels             depths
 class ConvEncoder(nn.Module):
     """Depth-wise convolution and two 1x1 convolutions, as a residual branch.
 
-    Args:
-        channels: C, channels of the input and of the output.
-        expansion: Width of the hidden map in multiples of C.
-        dilation: Dilation of the depth-wise convolution.
-
     Shape:
         (B, C, H, W) -> (B, C, H, W).
     """
@@ -128,12 +123,6 @@ class SwiftFormerEncoder(nn.Module):
 
     Like the official code, the local representation has a residual connection, an activation and a
     layer scale, which equation 8 of the paper omits.
-
-    Args:
-        channels: C, channels of the input and of the output.
-        make_attention: Builds the attention layer for C channels.
-        drop_prob: Probability of dropping the attention or the feed-forward branch of a sample.
-        dilation: Dilation of the local representation.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).

@@ -17,7 +17,7 @@ NAMES = [name for name in MIXERS if name != 'mobile']  # has tests of its own
 
 
 def make(name: str, channels: int, value_channels: int, num_heads: int, **own) -> nn.Module:
-    chosen = choose(dict(type=name, **own), MIXERS, num_sizes=3)
+    chosen = choose(dict(type=name, **own), MIXERS)
     return chosen(channels, value_channels, num_heads).eval()
 
 
