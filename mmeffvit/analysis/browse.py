@@ -44,22 +44,13 @@ WARM_UP = 8  # samples to fill the cache of transforms that mix in cached images
 
 @dataclass
 class BrowseOptions:
-    """Options of a contact sheet.
+    """Options of a contact sheet."""
 
-    Args:
-        out: Folder for the sheets.
-        split: 'train', 'val' or 'test'.
-        number: Number of samples.
-        seed: Seed of the order and the augmentation.
-        original: Show the original image to the left of each sample.
-        cfg_options: Dotted keys and values that override the config's.
-    """
-
-    out: Path
-    split: str = 'train'
-    number: int = PER_SHEET
-    seed: int = 0
-    original: bool = False
+    out: Path  # folder for the sheets
+    split: str = 'train'  # or 'val' or 'test'
+    number: int = PER_SHEET  # of samples
+    seed: int = 0  # of the order and the augmentation
+    original: bool = False  # show the original image to the left of each sample
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -19,14 +19,9 @@ WIDTH = 96  # characters of a line
 
 
 def read_beside(file: str, *names: str) -> list[Any]:
-    """Read values from a JSON file in the folder of the config that calls this.
+    """The values of keys of a JSON file in the folder of the config that calls this.
 
-    Args:
-        file: Name of the file.
-        names: Keys of its object.
-
-    Returns:
-        The values in the order of the names, with lists as tuples.
+    Lists are returned as tuples.
 
     Raises:
         UserError: If the file cannot be read, or lacks a value.

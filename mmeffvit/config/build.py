@@ -140,9 +140,7 @@ def build_model(model: ConfigDict) -> nn.Module:
 def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
     """Why something could not be built from a config, with the fix for frequent causes.
 
-    Args:
-        error: The raised error.
-        settings: The config, or its model as ``dict(model=...)``.
+    ``settings`` are the config, or its model as ``dict(model=...)``.
     """
     line = first_line(error)
     if found := UNREGISTERED.search(line):

@@ -63,10 +63,4 @@ def restore_find_loader() -> None:
     mmengine 0.10 and mmcv 2.1 ask by it whether mmcv has operators.
     """
     if not hasattr(pkgutil, 'find_loader'):
-        pkgutil.find_loader = find_loader
-
-
-def find_loader(name: str) -> Loader | None:
-    """Return the loader of a module, or None if there is no such module."""
-    spec = find_spec(name)
-    return spec and spec.loader
+        pkgutil.find_loader = lambda name: getattr(find_spec(name), 'loader', None)

@@ -36,20 +36,14 @@ RANDOM = 'random weights'
 
 @dataclass(frozen=True)
 class Subject:
-    """A model in eval mode with weights and preprocessing.
+    """A model in eval mode with weights and preprocessing."""
 
-    Args:
-        model: A backbone, or a detector or segmentor around one.
-        prepare: Maps the path of an image to the input batch of the backbone, and the height and
-            width of its part that the image fills.
-        forward: Runs the part of the model that has attention.
-        remark: Where the weights come from.
-    """
-
-    model: nn.Module
+    model: nn.Module  # a backbone, or a detector or segmentor around one
+    # from the path of an image to the input batch of the backbone, and the height and width of
+    # its part that the image fills
     prepare: Callable[[Path], tuple[Tensor, tuple[float, float]]]
-    forward: Callable[[Tensor], Any]
-    remark: str
+    forward: Callable[[Tensor], Any]  # runs the part of the model that has attention
+    remark: str  # where the weights come from
 
     def read(self, path: Path, query: tuple[float, float] | None) -> tuple[InputImage, Tensor]:
         """Read an image; the query point is in its original pixels."""

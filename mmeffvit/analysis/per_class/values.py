@@ -36,17 +36,11 @@ KINDS = {'bbox': 'box AP', 'segm': 'mask AP'}
 
 @dataclass
 class ClassValues:
-    """Values of a metric for every class.
+    """Values of a metric for every class, in percent."""
 
-    Args:
-        metric: The name of the metric in papers.
-        mean: The mean over the classes of mmdet or mmseg, in percent.
-        values: Values by class, in percent; NaN for a class without ground truth.
-    """
-
-    metric: str
-    mean: float
-    values: dict[str, float]
+    metric: str  # its name in papers
+    mean: float  # over the classes of mmdet or mmseg
+    values: dict[str, float]  # by class; NaN for a class without ground truth
 
 
 def per_class(

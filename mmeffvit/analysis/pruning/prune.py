@@ -74,21 +74,13 @@ class PruneOptions:
 
 @dataclass
 class Pruned:
-    """Result of pruning a model.
+    """Result of pruning a model."""
 
-    Args:
-        config: The config of the pruned model.
-        before: Parameters and MACs of the full model.
-        after: Parameters and MACs of the pruned model.
-        heads: Number of heads before pruning, and the kept heads, by layer of the backbone.
-        neurons: The same for hidden units, by feed-forward layer.
-    """
-
-    config: Path
-    before: Complexity
-    after: Complexity
-    heads: Kept
-    neurons: Kept
+    config: Path  # of the pruned model
+    before: Complexity  # of the full model
+    after: Complexity  # of the pruned model
+    heads: Kept  # by layer of the backbone
+    neurons: Kept  # hidden units, by feed-forward layer
 
     def __str__(self) -> str:
         lines = [
