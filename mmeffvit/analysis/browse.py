@@ -58,14 +58,7 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
     """Draw the output of the data loader and the data preprocessor.
 
     Images are cropped, padded, resized and mixed for training; normalization is undone. Padding
-    is zero after normalization, so it has the mean color.
-
-    Args:
-        config_path: A config of mmdet or mmseg.
-        options: See :class:`BrowseOptions`.
-
-    Returns:
-        The sheets.
+    is zero after normalization, so it has the mean color. Returns the sheets.
 
     Raises:
         UserError: If the config, its data or an option cannot be used.

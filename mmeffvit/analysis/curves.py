@@ -91,11 +91,7 @@ def append_rows(before: list[dict], after: list[dict]) -> list[dict]:
 
 
 def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
-    """Plot losses, learning rate and metrics of one or more work dirs in one figure.
-
-    Args:
-        work_dirs: Work dirs of ``mmeffvit train``; several are plotted in the same axes.
-        out: The PNG to write.
+    """Plot losses, learning rate and metrics of work dirs in the same axes of one PNG.
 
     Raises:
         UserError: If one has no scalars, or ``out`` is not a PNG.

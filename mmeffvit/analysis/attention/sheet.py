@@ -70,8 +70,9 @@ def draw_sheet(
         axes.set_axis_off()
     free = iter(panels.flat)
     for number, (layer, reading) in enumerate(readings.items()):
+        if most > 1:
+            free = iter(panels[number])
         if most > 1 or not number:
-            free = iter(panels[number]) if most > 1 else free
             shape = image.pixels.shape
             draw_image(next(free), image, image.pixels, f'{name}\n{shape[1]} x {shape[0]} pixels')
         stride = f'stride {image.canvas.stride(reading.grid)}'

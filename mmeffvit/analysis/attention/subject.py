@@ -65,15 +65,8 @@ class Subject:
 def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iterator[Subject]:
     """Build the model given on the command line, isolated from other runs in this process.
 
-    Args:
-        target: A config file, a saved model, or a backbone such as 'SHViT:s4'.
-        checkpoint: Checkpoint of a run with the config, or released weights of the model or of its
-            backbone; by default a saved model's, or the released ones of a config.
-        size: Height and width to resize images to, or None for the original or the config's size.
-
-    Raises:
-        UserError: If the target or the checkpoint cannot be used.
-        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be found or read.
+    By default with the weights of a saved model, or the released ones of a config. For arguments
+    and errors see :func:`mmeffvit.analysis.attention.run.visualize_attention`.
     """
     if classify(target) is Kind.NAME:
         with isolated('mmengine'):

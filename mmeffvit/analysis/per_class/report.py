@@ -24,8 +24,7 @@ def report_per_class(
     For arguments and errors see :func:`mmeffvit.analysis.per_class.values.per_class`.
     """
     tables = per_class(config_path, results, cfg_options)
-    text = to_markdown(tables)
-    write_file(out_dir / 'per_class.md', text)
+    write_file(out_dir / 'per_class.md', to_markdown(tables))
     draw_bars(tables, f'{Path(config_path).stem}, {results.name}', out_dir / 'per_class.png')
     return tables
 
