@@ -44,12 +44,12 @@ def find_config(target: str | Path) -> Path:
     Raises:
         UserError: If there is none; the message suggests similar names.
     """
-    if Path(target).is_file():
-        return Path(target)
+    path = Path(target)
+    if path.is_file():
+        return path
     own = own_configs()
     if str(target) in own:
         return own[str(target)]
-    path = Path(target)
     if path.exists():
         inner = next(iter(sorted(path.glob('*.py'))), 'a .py file')
         raise UserError(f'{str(target)!r} is a folder or a device, not a config: give {inner}')

@@ -10,11 +10,9 @@ from types import ModuleType
 
 
 def when_imported(package: str, function: Callable[[], None]) -> None:
-    """Call ``function`` at once if ``package`` is imported, otherwise as soon as it is.
+    """Call ``function`` once: now if ``package`` is imported, otherwise after its first import.
 
-    Args:
-        package: A top-level package; it may not be installed.
-        function: Called once, after the package has been initialized.
+    It is a top-level package, which may not be installed.
     """
     if sys.modules.get(package) is not None:
         function()

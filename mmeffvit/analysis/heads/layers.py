@@ -76,7 +76,7 @@ def projected(projection: nn.Module, count: int) -> Hook:
 
 
 def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, Heads]:
-    """The heads of all attention layers, or of :func:`select` ones, in the order of the modules.
+    """The heads of all attention layers, or of those that match a pattern, by name.
 
     Raises:
         UserError: If no layer has heads, or a pattern matches none.
