@@ -38,23 +38,14 @@ METRICS = {'detection': ('box AP', 'COCO'), 'segmentation': ('mIoU', 'ADE20K')}
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of a task.
+    """A model of a task."""
 
-    Args:
-        name: Of its config.
-        size: Height and width of its test images in pixels.
-        title: Short name for tables.
-        package: Whose config it is.
-        metafile: Where mmdet or mmseg publish its accuracy.
-        published: Its name there, if it differs.
-    """
-
-    name: str
-    size: tuple[int, int]
-    title: str
-    package: str = 'mmeffvit'
-    metafile: str = ''
-    published: str = ''
+    name: str  # of its config
+    size: tuple[int, int]  # of its test images in pixels
+    title: str  # in tables
+    package: str = 'mmeffvit'  # whose config it is
+    metafile: str = ''  # where mmdet or mmseg publish its accuracy
+    published: str = ''  # its name there, if it differs
 
     @property
     def is_ours(self) -> bool:

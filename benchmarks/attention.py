@@ -36,19 +36,12 @@ HEAD_CHANNELS = 32  # in the dot product
 
 @dataclass(frozen=True)
 class Layer:
-    """An attention layer and its quadratic cost.
+    """An attention layer and its quadratic cost."""
 
-    Args:
-        build: Builds the layer for a square map with the given side.
-        linear: Whether its cost is meant to be linear.
-        heads: Number of stored score matrices, tokens x tokens each.
-        macs: MACs per pair of tokens, if no score matrix is stored.
-    """
-
-    build: Callable[[int], nn.Module]
-    linear: bool = True
-    heads: int = 0
-    macs: int = 0
+    build: Callable[[int], nn.Module]  # for a square map with this side
+    linear: bool = True  # whether its cost is meant to be
+    heads: int = 0  # stored score matrices, tokens x tokens each
+    macs: int = 0  # per pair of tokens, if no score matrix is stored
 
     def skip_reason(self, tokens: int, device: str) -> str | None:
         """Why it is not run on this number of tokens, or None."""

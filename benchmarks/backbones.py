@@ -78,10 +78,8 @@ def render(rows: Rows) -> list[str]:
         cells += [milliseconds(row['seconds'][name]) for name in CANDIDATES]
         cells += [ratio(row, name, 'timm') for name in ('ours', 'fused')]
         lines.append([*cells, f'{against_faster_layout(row, "fused"):.2f}'])
-    return [*table(heading, lines), '', *NOTES]
-
-
-NOTES = ('`ours` is as trained, `fused` is `mmeffvit.deploy.fuse(ours)`.',)
+    note = '`ours` is as trained, `fused` is `mmeffvit.deploy.fuse(ours)`.'
+    return [*table(heading, lines), '', note]
 
 
 def against_faster_layout(row: Row, name: str) -> float:

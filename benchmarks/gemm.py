@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from . import ort
@@ -13,26 +12,17 @@ TITLE = 'Rates of single operators in ONNX Runtime'
 SECONDS = 3.0
 
 
-@dataclass(frozen=True)
-class Operator:
-    """One operator.
-
-    Args:
-        build: Returns a function that runs it.
-        macs: MACs per call.
-    """
-
-    build: Callable[[], Callable[[], object]]
-    macs: int
+# builds a function that runs an operator; its MACs
+Operator = tuple[Callable[[], Callable[[], object]], int]
 
 
 def matmul(rows: int, inner: int, columns: int) -> Operator:
-    return Operator(partial(ort.matmul, rows, inner, columns), rows * inner * columns)
+    return partial(ort.matmul, rows, inner, columns), rows * inner * columns
 
 
 def conv(channels: int, out_channels: int, side: int, kernel: int, groups: int = 1) -> Operator:
     build = partial(ort.conv, channels, out_channels, side, kernel, groups)
-    return Operator(build, side**2 * kernel**2 * channels // groups * out_channels)
+    return build, side**2 * kernel**2 * channels // groups * out_channels
 
 
 REFERENCE = 'product 1024 x 1024 x 1024'
@@ -53,9 +43,9 @@ def cases(settings: Settings) -> Cases:
 
 
 def measure(settings: Settings) -> Row:
-    runs = {name: operator.build() for name, operator in OPERATORS.items()}
+    runs = {name: build() for name, (build, _) in OPERATORS.items()}
     samples = settings.time(runs, SECONDS, min_rounds=10)
-    macs = {name: operator.macs for name, operator in OPERATORS.items()}
+    macs = {name: macs for name, (_, macs) in OPERATORS.items()}
     return dict(macs=macs, seconds=rounded(samples))
 
 

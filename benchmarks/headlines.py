@@ -20,23 +20,14 @@ SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Headline:
-    """The speedup of one model over another.
+    """The speedup of one model over another."""
 
-    Args:
-        fast: The model proposed by the paper.
-        slow: Its baseline.
-        published: The paper's ratio and how it was measured; empty if there is none.
-        side: Side of the square image in pixels; None for that of each model's training images.
-        batch: Batch size.
-        mobile: Whether the first model has Mobile-Attention.
-    """
-
-    fast: Variant
-    slow: Variant
-    published: str = ''
-    side: int | None = None
+    fast: Variant  # the model proposed by the paper
+    slow: Variant  # its baseline
+    published: str = ''  # the paper's ratio and how it was measured, if there is one
+    side: int | None = None  # pixels of the square image; None for that of the training images
     batch: int = 1
-    mobile: bool = False
+    mobile: bool = False  # Mobile-Attention in the first model
 
     def __str__(self) -> str:
         batch = f', batch {self.batch}' if self.batch > 1 else ''

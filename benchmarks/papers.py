@@ -28,21 +28,13 @@ SEGMENTATION = 'arXiv:2206.02680, table 3, V100, batch 32'
 
 @dataclass(frozen=True)
 class Pair:
-    """Two models of one table.
+    """Two models of one table."""
 
-    Args:
-        fast: Config of the model with more frames per second.
-        slow: Config of the other.
-        published: Frames per second of both.
-        source: The table, and the device and batch size where it gives them.
-        batch: Batch size here.
-    """
-
-    fast: str
-    slow: str
-    published: tuple[float, float]
-    source: str
-    batch: int = 1
+    fast: str  # config of the model with more frames per second
+    slow: str  # config of the other
+    published: tuple[float, float]  # frames per second of both
+    source: str  # the table, and the device and batch size where it gives them
+    batch: int = 1  # here
 
     def __str__(self) -> str:
         return f'{self.fast} : {self.slow}'

@@ -16,17 +16,12 @@ Rows = Mapping[str, Row]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure.
+    """How to measure."""
 
-    Args:
-        device: 'cpu' or 'cuda'.
-        quick: Smoke test: few rounds, one small model, small images.
-        clock: 'wall', or 'processor' for the CPU time of the process, which is more reliable on a
-            busy machine but does not include waiting.
-    """
-
-    device: str = 'cpu'
-    quick: bool = False
+    device: str = 'cpu'  # or 'cuda'
+    quick: bool = False  # smoke test: few rounds, one small model, small images
+    # or 'processor' for the CPU time of the process, which is more reliable on a busy machine but
+    # does not include waiting
     clock: str = 'wall'
 
     def time(
@@ -45,16 +40,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Target:
-    """A performance target of the project.
+    """A performance target of the project."""
 
-    Args:
-        name: The measure and the bound.
-        value: The measured value.
-        reached: Whether it satisfies the bound.
-    """
-
-    name: str
-    value: str
+    name: str  # the measure and the bound
+    value: str  # as measured
     reached: bool
 
     def __str__(self) -> str:

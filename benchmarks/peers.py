@@ -35,17 +35,11 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A released model.
+    """A released model."""
 
-    Args:
-        family: Its family, as in timm.
-        arch: Its name in our variant table.
-        side: Side of its square training images, in pixels.
-    """
-
-    family: str
-    arch: str
-    side: int = 224
+    family: str  # as in timm
+    arch: str  # in our variant table
+    side: int = 224  # pixels of its square training images
 
     def __str__(self) -> str:
         return f'{self.family}_{self.arch}'
@@ -92,10 +86,6 @@ def build_theirs(variant: Variant, size: tuple[int, int]) -> nn.Module:
 
 def build_pair(variant: Variant, size: tuple[int, int]) -> tuple[Backbone, nn.Module]:
     """Ours and timm's in eval mode, with the same random weights; their maps are equal.
-
-    Args:
-        variant: The variant.
-        size: Height and width of the images in pixels.
 
     Raises:
         RuntimeError: If a map differs by more than ``TOLERANCE``, which would make the comparison

@@ -166,23 +166,14 @@ def picodet(side: int) -> Graph:
 
 @dataclass(frozen=True)
 class Detector:
-    """A detector.
+    """A detector."""
 
-    Args:
-        title: Name in tables.
-        side: Height and width of its images, in pixels.
-        make: Builds its graph for a side.
-        box_ap: Published on COCO, in percent; None for ours that are not trained on it.
-        source: Of the published value.
-        package: The package that has it.
-    """
-
-    title: str
-    side: int
-    make: Callable[[int], Graph]
-    box_ap: float | None = None
-    source: str = ''
-    package: str = 'mmeffvit'
+    title: str  # in tables
+    side: int  # height and width of its images, in pixels
+    make: Callable[[int], Graph]  # its graph for a side
+    box_ap: float | None = None  # published on COCO, in percent; None if not trained on it
+    source: str = ''  # of the published value
+    package: str = 'mmeffvit'  # that has it
 
     @property
     def name(self) -> str:

@@ -49,25 +49,15 @@ COMMON = (
 
 @dataclass(frozen=True)
 class Study:
-    """A task: its models, its data, and how long both train.
+    """A task: its models, its data, and how long both train."""
 
-    Args:
-        teacher: Config of the teacher.
-        student: Config of the student.
-        epochs: Those of the teacher, and of the student.
-        loss: Name of the loss against a teacher in every step.
-        maps: Learn label maps: object or background.
-        teacher_changes: Changes of the config of the teacher.
-        changes: Changes of the config of the student.
-    """
-
-    teacher: str
+    teacher: str  # its config
     student: str
-    epochs: tuple[int, int]
-    loss: str
-    maps: bool = False
-    teacher_changes: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
+    epochs: tuple[int, int]  # of the teacher, and of the student
+    loss: str  # against a teacher in every step
+    maps: bool = False  # learn label maps: object or background
+    teacher_changes: tuple[str, ...] = ()  # of its config
+    changes: tuple[str, ...] = ()  # of the student's config
 
 
 def every(steps: int) -> tuple[str, ...]:

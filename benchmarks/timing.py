@@ -18,19 +18,12 @@ Samples = dict[str, list[float]]  # seconds of every round, by candidate
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to measure.
+    """How long to measure."""
 
-    Args:
-        seconds: Time after which no further round is started.
-        min_rounds: Minimum number of rounds.
-        max_rounds: Maximum number of rounds.
-        warm_up: Number of warm-up rounds.
-    """
-
-    seconds: float = 4.0
+    seconds: float = 4.0  # after which no further round is started
     min_rounds: int = 5
     max_rounds: int = 50
-    warm_up: int = 2
+    warm_up: int = 2  # further rounds before
 
 
 QUICK = Budget(seconds=0.5, min_rounds=2, max_rounds=5, warm_up=1)
@@ -41,13 +34,7 @@ def interleave(
     budget: Budget,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Samples:
-    """Run A, B, C, A, B, C and so on, and time each call.
-
-    Args:
-        candidates: Functions to time, which must be synchronous.
-        budget: Limits for time and rounds.
-        clock: Returns the time in seconds.
-    """
+    """Run A, B, C, A, B, C and so on, and time each call, which must be synchronous."""
     for _ in range(budget.warm_up):
         for run in candidates.values():
             run()
@@ -79,19 +66,11 @@ def no_garbage_collection() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The speedup of one candidate over another.
+    """The speedup of one candidate over another."""
 
-    Args:
-        median: Ratio of the medians; above 1 if the first is faster.
-        best: Ratio of the minima.
-        low: First decile of the per-round ratios.
-        high: Last decile.
-    """
-
-    median: float
-    best: float
-    low: float
-    high: float
+    median: float  # ratio of the medians; above 1 if the first is faster
+    low: float  # first decile of the per-round ratios
+    high: float  # last decile
 
     def __str__(self) -> str:
         return f'{self.median:.2f} ({self.low:.2f} to {self.high:.2f})'
@@ -106,7 +85,6 @@ def speed_up(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
     rounds = [theirs / own for own, theirs in zip(ours, peer, strict=True)]
     return Ratio(
         statistics.median(peer) / statistics.median(ours),
-        min(peer) / min(ours),
         *np.quantile(rounds, (0.1, 0.9)).tolist(),
     )
 

@@ -44,22 +44,13 @@ WARM_UP = 8  # samples to fill the cache of transforms that mix in cached images
 
 @dataclass
 class BrowseOptions:
-    """Options of a contact sheet.
+    """Options of a contact sheet."""
 
-    Args:
-        out: Folder for the sheets.
-        split: 'train', 'val' or 'test'.
-        number: Number of samples.
-        seed: Seed of the order and the augmentation.
-        original: Show the original image to the left of each sample.
-        cfg_options: Dotted keys and values that override the config's.
-    """
-
-    out: Path
-    split: str = 'train'
-    number: int = PER_SHEET
-    seed: int = 0
-    original: bool = False
+    out: Path  # folder for the sheets
+    split: str = 'train'  # or 'val' or 'test'
+    number: int = PER_SHEET  # of samples
+    seed: int = 0  # of the order and the augmentation
+    original: bool = False  # show the original image to the left of each sample
     cfg_options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -67,14 +58,7 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
     """Draw the output of the data loader and the data preprocessor.
 
     Images are cropped, padded, resized and mixed for training; normalization is undone. Padding
-    is zero after normalization, so it has the mean color.
-
-    Args:
-        config_path: A config of mmdet or mmseg.
-        options: See :class:`BrowseOptions`.
-
-    Returns:
-        The sheets.
+    is zero after normalization, so it has the mean color. Returns the sheets.
 
     Raises:
         UserError: If the config, its data or an option cannot be used.

@@ -33,19 +33,13 @@ MAX_AREA = 1e10  # pixels: COCO's upper limit for large objects
 
 @dataclass(frozen=True)
 class ErrorAnalysis:
-    """Precision over recall with more and more error types ignored.
+    """Precision over recall with more and more error types ignored."""
 
-    Args:
-        iou_type: 'bbox' or 'segm'.
-        classes: Names in the order of the ids in the annotation file.
-        objects: Numbers of objects of every class and size without crowds, (K, 4).
-        precision: (7, 101, K, 4), in [0, 1], over ``CURVES``, recalls from 0 to 1, classes and
-            ``SIZES``; NaN for a class without objects of a size.
-    """
-
-    iou_type: str
-    classes: tuple[str, ...]
-    objects: np.ndarray
+    iou_type: str  # 'bbox' or 'segm'
+    classes: tuple[str, ...]  # in the order of the ids in the annotation file
+    objects: np.ndarray  # (K, 4), of every class and size without crowds
+    # (7, 101, K, 4), in [0, 1], over ``CURVES``, recalls from 0 to 1, classes and ``SIZES``; NaN
+    # for a class without objects of a size
     precision: np.ndarray
 
     def curves(self, name: str | None = None) -> np.ndarray:
@@ -129,9 +123,10 @@ def analyze_errors(
     - BG: in addition, all other false positives are: precision is 1 up to the largest recall.
     - FN: in addition, missed objects are ignored: precision is 1.
 
+    A category without a supercategory is similar to no other.
+
     Args:
-        truth: Annotations; see :func:`read_ground_truth`. A category without a supercategory is
-            similar to no other.
+        truth: Annotations; see :func:`read_ground_truth`.
         found: Detections; see :func:`read_detections`.
         iou_type: 'bbox' or 'segm'.
         areas: Smallest areas of medium and large objects, in pixels.

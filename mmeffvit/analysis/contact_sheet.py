@@ -35,23 +35,14 @@ PADDING = 235  # gray value
 
 @dataclass
 class Pair:
-    """An image with its ground truth and its predictions.
+    """An image with its ground truth and its predictions, both in its pixels."""
 
-    Args:
-        image: (H, W, 3) uint8 BGR.
-        true: Ground truth, in pixels of ``image``.
-        found: Predictions.
-        captions: Captions of both.
-        errors: How wrong the predictions are, in [0, 1].
-        crossed: Which objects are missed, and which predictions are false alarms.
-    """
-
-    image: np.ndarray
+    image: np.ndarray  # (H, W, 3) uint8 BGR
     true: Result
     found: Result
-    captions: tuple[str, str]
-    errors: float
-    crossed: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+    captions: tuple[str, str]  # of both
+    errors: float  # how wrong the predictions are, in [0, 1]
+    crossed: tuple[np.ndarray | None, np.ndarray | None] = (None, None)  # missed, false alarms
 
 
 def draw_contact_sheet(runner: Runner, path: Path, split: str = 'test') -> None:

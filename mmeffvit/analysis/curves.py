@@ -30,17 +30,11 @@ MAX_LINES = 12  # lines per panel
 
 @dataclass
 class History:
-    """The training history of a work dir, over all resumed runs.
+    """The training history of a work dir, over all resumed runs."""
 
-    Args:
-        name: Name of the saved config, or of the folder.
-        train: Rows of losses and learning rates, by iteration in ``step``.
-        val: Rows of metrics, by epoch or iteration in ``step``.
-    """
-
-    name: str
-    train: list[dict] = field(default_factory=list)
-    val: list[dict] = field(default_factory=list)
+    name: str  # of the saved config, or of the folder
+    train: list[dict] = field(default_factory=list)  # losses and rates, by iteration in ``step``
+    val: list[dict] = field(default_factory=list)  # metrics, by epoch or iteration in ``step``
 
     @property
     def val_unit(self) -> str:
@@ -97,11 +91,7 @@ def append_rows(before: list[dict], after: list[dict]) -> list[dict]:
 
 
 def plot_curves(work_dirs: Sequence[Path], out: Path) -> None:
-    """Plot losses, learning rate and metrics of one or more work dirs in one figure.
-
-    Args:
-        work_dirs: Work dirs of ``mmeffvit train``; several are plotted in the same axes.
-        out: The PNG to write.
+    """Plot losses, learning rate and metrics of work dirs in the same axes of one PNG.
 
     Raises:
         UserError: If one has no scalars, or ``out`` is not a PNG.

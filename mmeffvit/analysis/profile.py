@@ -16,11 +16,9 @@ WIDEST = 1.4  # width of the plot relative to the slowest median; longer error b
 
 
 def draw_profile(profile: Mapping[str, Any], path: Path) -> None:
-    """Draw times and memory of all files.
+    """Draw times and memory of all files of a profile into a PNG.
 
-    Args:
-        profile: Output of :meth:`mmeffvit.deploy.profile.report.Profile.as_dict`.
-        path: The PNG to write.
+    For the values see :meth:`mmeffvit.deploy.profile.report.Profile.as_dict`.
     """
     files, absent = profile['measured'], profile['absent']
     rows = len(files) + len(absent)

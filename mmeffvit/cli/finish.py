@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.analysis.curves import plot_curves
 from mmeffvit.analysis.error_curves import analyze
-from mmeffvit.analysis.per_class.report import report_per_class
+from mmeffvit.analysis.per_class import report_per_class
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.evaluate import file_step

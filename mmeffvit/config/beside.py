@@ -19,14 +19,9 @@ WIDTH = 96  # characters of a line
 
 
 def read_beside(file: str, *names: str) -> list[Any]:
-    """Read values from a JSON file in the folder of the config that calls this.
+    """The values of keys of a JSON file in the folder of the config that calls this.
 
-    Args:
-        file: Name of the file.
-        names: Keys of its object.
-
-    Returns:
-        The values in the order of the names, with lists as tuples.
+    Lists are returned as tuples.
 
     Raises:
         UserError: If the file cannot be read, or lacks a value.
@@ -81,23 +76,15 @@ def assign(name: str, value: Any) -> str:
     return f'{name} = {to_code(value, 0, len(name) + 3)}'
 
 
-def literal_value(node: ast.expr) -> Any:
-    """The value of a literal, including ``dict(key=...)``, without running any code.
+class DictCalls(ast.NodeTransformer):
+    """Replaces ``dict(key=...)`` by a literal; a ``ValueError`` for any other call."""
 
-    Raises:
-        ValueError: If it is not a literal.
-    """
-    if isinstance(node, ast.Call):
+    def visit_Call(self, node: ast.Call) -> ast.Dict:
         if getattr(node.func, 'id', '') != 'dict' or node.args:
             raise ValueError(ast.unparse(node))
-        return {keyword.arg: literal_value(keyword.value) for keyword in node.keywords}
-    if isinstance(node, ast.Dict):
-        keys = map(literal_value, node.keys)
-        return dict(zip(keys, map(literal_value, node.values), strict=True))
-    if isinstance(node, ast.List | ast.Tuple):
-        values = map(literal_value, node.elts)
-        return list(values) if isinstance(node, ast.List) else tuple(values)
-    return ast.literal_eval(node)
+        self.generic_visit(node)
+        keys = [ast.Constant(keyword.arg) for keyword in node.keywords]
+        return ast.Dict(keys, [keyword.value for keyword in node.keywords])
 
 
 def assigned_values(text: Any) -> dict[str, Any] | None:
@@ -105,8 +92,8 @@ def assigned_values(text: Any) -> dict[str, Any] | None:
     if not isinstance(text, str):
         return None
     try:
-        lines = ast.parse(text).body
-        return {name.id: literal_value(line.value) for line in lines for name in line.targets}
+        lines = DictCalls().visit(ast.parse(text)).body
+        return {name.id: ast.literal_eval(line.value) for line in lines for name in line.targets}
     # RecursionError and MemoryError come from deep nesting
     except (SyntaxError, AttributeError, TypeError, ValueError, RecursionError, MemoryError):
         return None

@@ -35,19 +35,6 @@ PER_PROCESS = (MMLogger, MessageHub, DefaultScope)  # mmengine's state of the cu
 
 
 @contextmanager
-def random_states_kept() -> Iterator[None]:
-    """Leave the random states of this process as they were."""
-    states = random.getstate(), np.random.get_state()
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    try:
-        with torch.random.fork_rng(devices):
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-
-
-@contextmanager
 def isolated(scope: str) -> Iterator[None]:
     """Run code without side effects on a run in the same process.
 
@@ -56,6 +43,8 @@ def isolated(scope: str) -> Iterator[None]:
     processes would wait for the other processes.
     """
     kept = [cls._instance_dict for cls in PER_PROCESS]
+    states = random.getstate(), np.random.get_state()
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     for cls in PER_PROCESS:
         cls._instance_dict = OrderedDict()
     try:
@@ -64,13 +53,15 @@ def isolated(scope: str) -> Iterator[None]:
         progress = dict(epoch=0, iter=0, max_epochs=1, max_iters=1)  # some losses read it
         MessageHub.get_instance('isolated').update_info_dict(progress)
         hidden = replaced(torch.distributed, 'is_initialized', lambda: False)
-        with random_states_kept(), warnings.catch_warnings(), hidden:
+        with torch.random.fork_rng(devices), warnings.catch_warnings(), hidden:
             random.seed(SEED)
             np.random.seed(SEED)
             torch.default_generator.manual_seed(SEED)  # torch.manual_seed would seed accelerators
             warnings.simplefilter('ignore')
             yield
     finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
         for cls, instances in zip(PER_PROCESS, kept, strict=True):
             cls._instance_dict = instances
 
@@ -140,9 +131,7 @@ def build_model(model: ConfigDict) -> nn.Module:
 def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
     """Why something could not be built from a config, with the fix for frequent causes.
 
-    Args:
-        error: The raised error.
-        settings: The config, or its model as ``dict(model=...)``.
+    ``settings`` are the config, or its model as ``dict(model=...)``.
     """
     line = first_line(error)
     if found := UNREGISTERED.search(line):

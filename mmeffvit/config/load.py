@@ -44,12 +44,12 @@ def find_config(target: str | Path) -> Path:
     Raises:
         UserError: If there is none; the message suggests similar names.
     """
-    if Path(target).is_file():
-        return Path(target)
+    path = Path(target)
+    if path.is_file():
+        return path
     own = own_configs()
     if str(target) in own:
         return own[str(target)]
-    path = Path(target)
     if path.exists():
         inner = next(iter(sorted(path.glob('*.py'))), 'a .py file')
         raise UserError(f'{str(target)!r} is a folder or a device, not a config: give {inner}')
@@ -69,13 +69,7 @@ def open_config(
     *,
     named: bool = True,
 ) -> Config:
-    """Read a config as :func:`load_config` does, and import the package that it is written for.
-
-    Args:
-        path: See :func:`load_config`.
-        options: See :func:`load_config`.
-        scopes: Packages that it may be written for.
-        named: See :func:`load_config`.
+    """Read a config as :func:`load_config` does, and import the one of ``scopes`` that it is for.
 
     Raises:
         UserError: If it cannot be read, is for another package, or the package does not work here.
@@ -195,19 +189,12 @@ class OptionsAction(DictAction):
 def option_text(key: str, value: Any) -> str:
     """``KEY=VALUE`` that ``--cfg-options`` reads as the same value: as a literal if need be."""
     value = str(value) if isinstance(value, os.PathLike) else value
-    plain = _plain_text(value)
+    plain = str(value)
     try:
         is_same = repr(OptionsAction._parse_iterable(plain)) == repr(value)
     except (AssertionError, RecursionError):  # of brackets and of dicts
         is_same = False
     return f'{key}={plain if is_same else LITERAL + repr(value)}'
-
-
-def _plain_text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        start, end = '[]' if isinstance(value, list) else '()'
-        return start + ','.join(map(_plain_text, value)) + end
-    return str(value)
 
 
 def move_data(config: Config, data_root: str) -> Config:
@@ -240,14 +227,10 @@ def resolve_work_dir(config: Config, work_dir: str | Path | None) -> Path:
 
 
 def require_scope(config: Config, scopes: Collection[str] = ALL) -> str:
-    """Import the package that ``config`` is written for, mmcv's operators, and mmpretrain if used.
-
-    Args:
-        config: The config.
-        scopes: Packages that it may be written for.
+    """Import the package that a config is for, mmcv's operators, and mmpretrain if used.
 
     Returns:
-        'mmdet', 'mmseg' or 'mmpretrain'.
+        The package, one of ``scopes``.
 
     Raises:
         UserError: If the config names none of ``scopes``, or a package does not work here.

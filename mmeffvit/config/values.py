@@ -40,11 +40,7 @@ RULES = (  # keys are regular expressions
 
 
 def check_values(config: Config) -> None:
-    """Check the values of a config.
-
-    Raises:
-        UserError: If one is invalid.
-    """
+    """Raise a ``UserError`` for an invalid value of a config."""
     for place, value in values_in(config.to_dict()):
         for rule in RULES if value is not None else ():
             if re.fullmatch(rule.key, place) and not rule.is_valid(value):

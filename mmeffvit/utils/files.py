@@ -25,10 +25,7 @@ LEFT_OVER = re.compile(rf'\..+\.[0-9a-f]{{8}}{re.escape(PARTIAL)}', re.DOTALL)
 
 
 def resource_dir(name: str) -> Path:
-    """Return the folder of the configs or of the tools: next to the package, else inside it.
-
-    Args:
-        name: 'configs' or 'tools'.
+    """Return the folder 'configs' or 'tools': inside the package, else next to it.
 
     Raises:
         FileNotFoundError: If the package was installed without them.
@@ -152,10 +149,7 @@ def atomic_output(out: str | os.PathLike) -> Iterator[Path]:
 def partial_folder(out: str | os.PathLike) -> Iterator[Path]:
     """A temporary folder next to ``out``, locked by this process, and removed at the end.
 
-    Folders that killed processes have left there are removed, too.
-
-    Args:
-        out: The output path; its parent folders are created.
+    Its parent folders are created; folders that killed processes have left there are removed.
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -192,11 +186,7 @@ def publish(work: Path, out: str | os.PathLike) -> None:
 
 
 def write_file(path: str | os.PathLike, content: bytes | str) -> None:
-    """Write a file atomically.
-
-    Raises:
-        UserError: If a folder with that name exists.
-    """
+    """Write a file as :func:`atomic_output` does."""
     with atomic_output(path) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -204,10 +194,7 @@ def write_file(path: str | os.PathLike, content: bytes | str) -> None:
 def own_file(path: str | os.PathLike) -> Path:
     """Replace a link by a copy, so that writing to ``path`` in place changes no other file.
 
-    For files that are appended to or that other packages write.
-
-    Returns:
-        The path.
+    For files that are appended to or that other packages write. Returns the path.
 
     Raises:
         UserError: If it is a folder, a pipe, a device or a dead link.

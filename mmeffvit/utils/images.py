@@ -223,9 +223,7 @@ def is_cut_jpeg(path: Path) -> bool:
 def read_colors(path: Path, *, as_mmcv: bool = False) -> NDArray:
     """The colors of an image or of the palette of its indices: (H, W, 3) uint8 RGB.
 
-    Args:
-        path: The file.
-        as_mmcv: Put gray with transparency on a color, as mmcv's Pillow backend does.
+    ``as_mmcv`` puts gray with transparency on a color, as mmcv's Pillow backend does.
 
     Raises:
         Unreadable: If it cannot be decoded completely.
@@ -292,11 +290,9 @@ def resize_corners(image: NDArray, size: tuple[int, int]) -> NDArray:
 
 
 def truncated_size(size: tuple[int, int], scale: Sequence[int]) -> tuple[int, int]:
-    """The largest height and width within ``scale`` with the aspect ratio of ``size``, truncated.
+    """The largest height and width with the aspect ratio of ``size``, truncated.
 
-    Args:
-        size: Height and width.
-        scale: Upper limits of the long and the short side, in any order.
+    ``scale`` limits the long and the short side, in any order.
     """
     low, high = sorted(size)
     short, long = min(scale), max(scale)

@@ -10,11 +10,9 @@ from types import ModuleType
 
 
 def when_imported(package: str, function: Callable[[], None]) -> None:
-    """Call ``function`` at once if ``package`` is imported, otherwise as soon as it is.
+    """Call ``function`` once: now if ``package`` is imported, otherwise after its first import.
 
-    Args:
-        package: A top-level package; it may not be installed.
-        function: Called once, after the package has been initialized.
+    It is a top-level package, which may not be installed.
     """
     if sys.modules.get(package) is not None:
         function()
@@ -63,10 +61,4 @@ def restore_find_loader() -> None:
     mmengine 0.10 and mmcv 2.1 ask by it whether mmcv has operators.
     """
     if not hasattr(pkgutil, 'find_loader'):
-        pkgutil.find_loader = find_loader
-
-
-def find_loader(name: str) -> Loader | None:
-    """Return the loader of a module, or None if there is no such module."""
-    spec = find_spec(name)
-    return spec and spec.loader
+        pkgutil.find_loader = lambda name: getattr(find_spec(name), 'loader', None)

@@ -61,10 +61,8 @@ def end_forked_by_sigterm() -> None:
     that comes just before a blocking call only after it. ``multiprocessing.Pool`` waits for the
     processes that it ends so (mmdet's VOC metric uses one), and would wait forever.
     """
-    block, unblock = (
-        partial(signal.pthread_sigmask, how, SIGNALS)
-        for how in (signal.SIG_BLOCK, signal.SIG_UNBLOCK)
-    )
+    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS)
+    unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, SIGNALS)
 
     def unblock_forked() -> None:
         if signal.getsignal(signal.SIGTERM) in HANDLERS:

@@ -92,10 +92,7 @@ def keep_freed_memory() -> bool:
     """Have glibc keep freed memory for the next operators instead of returning it to the kernel.
 
     It unmaps large feature maps after every use, and the page faults of mapping them again take a
-    fifth of a training step. Other allocators and settings of the user are left alone.
-
-    Returns:
-        Whether memory is kept.
+    fifth of a training step. Other allocators and settings of the user are left alone: False.
     """
     is_set = any(name.startswith(('MALLOC_', 'GLIBC_TUNABLES')) for name in os.environ)
     if is_set or 'alloc' in os.environ.get('LD_PRELOAD', '') or not platform.libc_ver()[1]:

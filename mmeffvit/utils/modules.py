@@ -14,11 +14,9 @@ T = TypeVar('T')
 
 
 def select(named: Mapping[str, T], patterns: Sequence[str]) -> dict[str, T]:
-    """The items whose name, or a dotted part of it, matches a pattern; all if there is none.
+    """The items whose dotted name, or a part of it, matches a pattern; all if there is none.
 
-    Args:
-        named: Items by dotted name.
-        patterns: Names; `*` and `?` are wildcards.
+    In patterns, `*` and `?` are wildcards.
 
     Raises:
         ValueError: If a pattern matches no name.

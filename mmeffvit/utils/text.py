@@ -83,11 +83,7 @@ def escape(text: str) -> str:
 
 
 def check_names(names: object, source: str) -> tuple[str, ...]:
-    """Check the names of classes of a file.
-
-    Args:
-        names: A list or tuple.
-        source: The file, or its part.
+    """Check the list of the names of classes of a file, ``source``.
 
     Raises:
         UserError: If it is not a list, or one of the names cannot be the name of a class.
@@ -101,12 +97,7 @@ def check_names(names: object, source: str) -> tuple[str, ...]:
 
 
 def align(rows: Sequence[Sequence[str]], *, numbers: bool = True) -> list[str]:
-    """The rows as lines of aligned columns.
-
-    Args:
-        rows: Cells of every row.
-        numbers: Right-align all columns but the first.
-    """
+    """The rows as lines of aligned columns, all but the first on the right for ``numbers``."""
     if not rows:
         return []
     rows = [list(map(escape, row)) for row in rows]
@@ -117,13 +108,11 @@ def align(rows: Sequence[Sequence[str]], *, numbers: bool = True) -> list[str]:
 
 
 def most_frequent(rows: Sequence[Sequence[str]]) -> tuple[list[Sequence[str]], list[str]]:
-    """Shorten a long table of classes.
-
-    Args:
-        rows: Name and counts of every class; a row without a first count is kept.
+    """Shorten a table with the name and the counts of every class.
 
     Returns:
-        The rows with the largest first counts, in their order, and a line on the others, if any.
+        The rows with the largest first counts, or without one, in their order, and a line on the
+        others, if any.
     """
     if len(rows) <= MAX_CLASSES:
         return list(rows), []
@@ -138,10 +127,7 @@ def markdown(
 ) -> str:
     """A table in Markdown.
 
-    Args:
-        heading: Names of the columns.
-        rows: Cells of every row.
-        numbers: Right-align all columns but the first, and pad all cells to the same width.
+    ``numbers`` right-aligns all columns but the first, and pads all cells to the same width.
     """
     rule = ['---', *('---:' if numbers else '---' for _ in heading[1:])]
     lines = [heading, rule, *(list(map(escape, row)) for row in rows)]

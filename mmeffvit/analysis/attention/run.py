@@ -41,7 +41,8 @@ def visualize_attention(
         target: A config file, or a backbone such as 'SHViT:s4'.
         images: Image files.
         out: Folder for ``NAME.GROUP.png``, one per group of layers, and ``NAME.npz``.
-        checkpoint: Checkpoint of a run with the config, or released weights of the backbone.
+        checkpoint: Checkpoint of a run with the config, or released weights of the model or of its
+            backbone.
         query: x and y of a query point in pixels of the images.
         layers: Names or patterns of layers, see :func:`.recorder.attention_layers`.
         size: Height and width in pixels to resize to; None for the test size of the config, or for

@@ -25,18 +25,11 @@ MARGIN = 0.2  # of a color scale, within which the mean has no tick beside those
 
 @dataclass(frozen=True)
 class InputImage:
-    """An image and its position in the input of the network.
+    """An image and its position in the input of the network."""
 
-    Args:
-        pixels: The original image, RGB.
-        canvas: The input of the network.
-        content: Height and width of the part of the canvas that the image fills, from the top
-            left; the rest is padding.
-    """
-
-    pixels: np.ndarray
-    canvas: Canvas
-    content: tuple[float, float]
+    pixels: np.ndarray  # the original image, RGB
+    canvas: Canvas  # the input of the network
+    content: tuple[float, float]  # height and width of the image in it, from the top left
 
 
 def draw_sheets(
@@ -77,8 +70,9 @@ def draw_sheet(
         axes.set_axis_off()
     free = iter(panels.flat)
     for number, (layer, reading) in enumerate(readings.items()):
+        if most > 1:
+            free = iter(panels[number])
         if most > 1 or not number:
-            free = iter(panels[number]) if most > 1 else free
             shape = image.pixels.shape
             draw_image(next(free), image, image.pixels, f'{name}\n{shape[1]} x {shape[0]} pixels')
         stride = f'stride {image.canvas.stride(reading.grid)}'

@@ -36,20 +36,14 @@ RANDOM = 'random weights'
 
 @dataclass(frozen=True)
 class Subject:
-    """A model in eval mode with weights and preprocessing.
+    """A model in eval mode with weights and preprocessing."""
 
-    Args:
-        model: A backbone, or a detector or segmentor around one.
-        prepare: Maps the path of an image to the input batch of the backbone, and the height and
-            width of its part that the image fills.
-        forward: Runs the part of the model that has attention.
-        remark: Where the weights come from.
-    """
-
-    model: nn.Module
+    model: nn.Module  # a backbone, or a detector or segmentor around one
+    # from the path of an image to the input batch of the backbone, and the height and width of
+    # its part that the image fills
     prepare: Callable[[Path], tuple[Tensor, tuple[float, float]]]
-    forward: Callable[[Tensor], Any]
-    remark: str
+    forward: Callable[[Tensor], Any]  # runs the part of the model that has attention
+    remark: str  # where the weights come from
 
     def read(self, path: Path, query: tuple[float, float] | None) -> tuple[InputImage, Tensor]:
         """Read an image; the query point is in its original pixels."""
@@ -71,15 +65,8 @@ class Subject:
 def open_subject(target: str, checkpoint: str | None, size: Size | None) -> Iterator[Subject]:
     """Build the model given on the command line, isolated from other runs in this process.
 
-    Args:
-        target: A config file, a saved model, or a backbone such as 'SHViT:s4'.
-        checkpoint: Checkpoint of a run with the config, or released weights of the model or of its
-            backbone; by default a saved model's, or the released ones of a config.
-        size: Height and width to resize images to, or None for the original or the config's size.
-
-    Raises:
-        UserError: If the target or the checkpoint cannot be used.
-        mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be found or read.
+    By default with the weights of a saved model, or the released ones of a config. For arguments
+    and errors see :func:`mmeffvit.analysis.attention.run.visualize_attention`.
     """
     if classify(target) is Kind.NAME:
         with isolated('mmengine'):

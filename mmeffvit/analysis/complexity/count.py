@@ -37,21 +37,13 @@ ATTEMPTS = (('meta', 'meta'), ('cpu', 'meta'), ('cpu', 'cpu'))
 
 @dataclass
 class Complexity:
-    """Parameters and MACs of a model.
+    """Parameters and MACs of a model."""
 
-    Args:
-        target: The config or the backbone, as given by the user.
-        shape: Height and width of the image in pixels, neither resized nor padded.
-        device: 'meta' or 'cpu', where it ran.
-        parts: Disjoint parts that make up the model.
-        remarks: Notes on how the numbers were obtained.
-    """
-
-    target: str
-    shape: tuple[int, int]
-    device: str
-    parts: list[Part]
-    remarks: list[str] = field(default_factory=list)
+    target: str  # the config or the backbone, as given by the user
+    shape: tuple[int, int]  # of the image in pixels, neither resized nor padded
+    device: str  # where it ran: 'meta' or 'cpu'
+    parts: list[Part]  # disjoint, and together the model
+    remarks: list[str] = field(default_factory=list)  # on how the numbers were obtained
 
     @property
     def total(self) -> Part:

@@ -29,11 +29,11 @@ def run_model(model: nn.Module, *, shape: tuple[int, int], proposals: int) -> No
     if hasattr(model, 'head'):
         model(image, mode='tensor')
         return
+    samples = data_samples(shape, type(model))
     if not hasattr(model, 'roi_head'):
-        model(image, data_samples(shape, type(model)), mode='tensor')
+        model(image, samples, mode='tensor')
         return
     maps = model.extract_feat(image)
-    samples = data_samples(shape, type(model))
     boxes = proposal_boxes(model, maps, samples, proposals)
     with empty_regions(model.roi_head):
         run_second_stage(model.roi_head, maps, boxes, samples)

@@ -22,21 +22,13 @@ LISTED = ('backbone', 'roi_head')  # modules whose children have their own rows
 
 @dataclass
 class Part:
-    """One row of the table.
-
-    Args:
-        name: Name of the module in the model.
-        parameters: Number of parameters.
-        trainable: Number of parameters that require a gradient.
-        macs: MACs of one forward pass on one image.
-        ran: Whether it ran in the forward pass.
-    """
+    """A module of the model: one row of the table."""
 
     name: str
     parameters: int = 0
-    trainable: int = 0
-    macs: int = 0
-    ran: bool = False
+    trainable: int = 0  # parameters that require a gradient
+    macs: int = 0  # of one forward pass on one image
+    ran: bool = False  # in that pass
 
 
 def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict[str, int]:

@@ -35,34 +35,21 @@ TABLE = 'heads.json'
 
 @dataclass
 class Head:
-    """Measurements of a head.
+    """Measurements of a head; None for those that were not made."""
 
-    Args:
-        outputs: Mean cosine similarity of its output to the outputs of the layer's other heads.
-        maps: The same for its attention maps; None for a layer without maps.
-        metrics: Metrics with its output set to zero; None if not measured.
-        alone: Metrics with all other heads of its layer set to zero; None if not measured.
-    """
-
-    outputs: float | None
-    maps: float | None
-    metrics: dict[str, float] | None = None
-    alone: dict[str, float] | None = None
+    outputs: float | None  # mean cosine similarity to the outputs of the layer's other heads
+    maps: float | None  # the same for its attention maps; None for a layer without maps
+    metrics: dict[str, float] | None = None  # with its output set to zero
+    alone: dict[str, float] | None = None  # with all other heads of its layer set to zero
 
 
 @dataclass
 class HeadAnalysis:
-    """The heads of a model.
+    """The heads of a model."""
 
-    Args:
-        subject: The analyzed config with its overrides, weights and images.
-        baseline: The metrics of the full model, see :func:`measured`.
-        layers: The heads by layer, in the order of execution.
-    """
-
-    subject: dict[str, Any]
-    baseline: dict[str, float]
-    layers: dict[str, list[Head]] = field(default_factory=dict)
+    subject: dict[str, Any]  # the analyzed config with its overrides, weights and images
+    baseline: dict[str, float]  # metrics of the full model, see :func:`measured`
+    layers: dict[str, list[Head]] = field(default_factory=dict)  # in the order of execution
 
     @property
     def metric(self) -> str:

@@ -26,15 +26,10 @@ Hook = Callable[[Visit], RemovableHandle]
 
 @dataclass(frozen=True)
 class Heads:
-    """The heads of a layer, as hooks see them.
+    """The heads of a layer: hooks that call a function in every forward pass."""
 
-    Args:
-        hook: Calls a function with the outputs of all heads in every forward pass.
-        hook_maps: Calls it with attention weights (B, heads, N); None for a layer without maps.
-    """
-
-    hook: Hook
-    hook_maps: Hook | None = None
+    hook: Hook  # with the outputs of all heads
+    hook_maps: Hook | None = None  # with attention weights (B, heads, N), if it has any
 
 
 @singledispatch
@@ -55,11 +50,11 @@ def _(layer: Attention) -> Heads | None:
     if outputs is None:
         return None
 
-    def read_maps(_: nn.Module, inputs: tuple[Any, ...], visit: Visit) -> None:
-        visit(layer.attention_maps(*inputs))
-
     def hook_maps(visit: Visit) -> RemovableHandle:
-        return layer.register_forward_pre_hook(partial(read_maps, visit=visit))
+        def read(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+            visit(layer.attention_maps(*inputs))
+
+        return layer.register_forward_pre_hook(read)
 
     return Heads(outputs.hook, hook_maps if layer.is_readable else None)
 
@@ -81,11 +76,7 @@ def projected(projection: nn.Module, count: int) -> Hook:
 
 
 def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str, Heads]:
-    """The heads of all attention layers by the names of the layers, in the order of the modules.
-
-    Args:
-        model: Any model.
-        patterns: See :func:`mmeffvit.utils.modules.select`; all layers if empty.
+    """The heads of all attention layers, or of those that match a pattern, by name.
 
     Raises:
         UserError: If no layer has heads, or a pattern matches none.

@@ -38,26 +38,14 @@ Kept = dict[str, tuple[int, list[int]]]
 
 @dataclass(frozen=True)
 class PruneOptions:
-    """The choice of heads and hidden units to remove.
+    """The choice of heads and hidden units to remove; a ``UserError`` for invalid values."""
 
-    Args:
-        keep: Fraction of the heads of each layer to keep, in (0, 1).
-        keep_neurons: Fraction of the hidden units of each feed-forward layer to keep, in (0, 1];
-            None for ``keep``.
-        method: Score of the heads, one of ``METHODS``. Scores of hidden units are random for
-            'random', otherwise UVC's.
-        max_images: Number of test images for the scores of the competition; None for all.
-        seed: Seed of random scores.
-
-    Raises:
-        UserError: If a value is not one of its choices.
-    """
-
-    keep: float = 0.5
-    keep_neurons: float | None = None
+    keep: float = 0.5  # fraction of the heads of each layer to keep, in (0, 1)
+    keep_neurons: float | None = None  # the same for hidden units, in (0, 1]; None for ``keep``
+    # score of heads, one of ``METHODS``; that of hidden units is 'random' or UVC's
     method: str = 'competition'
-    max_images: int | None = None
-    seed: int = 0
+    max_images: int | None = None  # test images for the scores of the competition; None for all
+    seed: int = 0  # of random scores
 
     def __post_init__(self) -> None:
         if not 0 < self.keep < 1:
@@ -74,21 +62,13 @@ class PruneOptions:
 
 @dataclass
 class Pruned:
-    """Result of pruning a model.
+    """Result of pruning a model."""
 
-    Args:
-        config: The config of the pruned model.
-        before: Parameters and MACs of the full model.
-        after: Parameters and MACs of the pruned model.
-        heads: Number of heads before pruning, and the kept heads, by layer of the backbone.
-        neurons: The same for hidden units, by feed-forward layer.
-    """
-
-    config: Path
-    before: Complexity
-    after: Complexity
-    heads: Kept
-    neurons: Kept
+    config: Path  # of the pruned model
+    before: Complexity  # of the full model
+    after: Complexity  # of the pruned model
+    heads: Kept  # by layer of the backbone
+    neurons: Kept  # hidden units, by feed-forward layer
 
     def __str__(self) -> str:
         lines = [

@@ -23,13 +23,8 @@ INTERVAL = 30.0  # seconds between lines of progress
 def run_logged(command: list[str], log: Path, say: Callable[[str], None]) -> str | None:
     """Run a command until it exits, or is terminated because this process ends.
 
-    Args:
-        command: The program and its arguments.
-        log: The command and its complete output are appended to this file.
-        say: Called with a line of progress, with the runner's estimate of the time left.
-
-    Returns:
-        Why it failed, in one line; None if it did not.
+    The command and its complete output are appended to ``log``; ``say`` is called with lines of
+    progress. Returns in one line why it failed; None if it did not.
     """
     start = due = time.monotonic()
     message = last = ''

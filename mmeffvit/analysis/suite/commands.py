@@ -14,23 +14,14 @@ from mmeffvit.utils.files import resource_dir
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """Options of a suite.
+    """Options of a suite; see also :func:`mmeffvit.train.engine.train.train`."""
 
-    Args:
-        work_dir: Holds one folder per config, and the results table.
-        cfg_options: Dotted keys and values that override every config's.
-        amp: Train in mixed precision.
-        auto_scale_lr: Scale the learning rate with the total batch size of all processes.
-        released: Test the released models of the authors instead of training.
-        processes: Number of processes of a run, one per GPU.
-    """
-
-    work_dir: Path = Path('work_dirs')
-    cfg_options: Mapping[str, Any] = field(default_factory=dict)
+    work_dir: Path = Path('work_dirs')  # has a folder per config, and the results table
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)  # override every config's
     amp: bool = False
     auto_scale_lr: bool = False
-    released: bool = False
-    processes: int = 1
+    released: bool = False  # test the released models of the authors instead of training
+    processes: int = 1  # of a run, one per GPU
 
     def __post_init__(self) -> None:
         if self.released and (self.amp or self.auto_scale_lr):

@@ -19,37 +19,21 @@ STACK = ('torch', 'mmengine', 'mmcv', 'mmdet', 'mmseg')
 
 @dataclass
 class Row:
-    """One row of the table: a config, its state and its results.
-
-    Args:
-        config: The config file.
-        status: 'waiting', 'training', 'testing', 'done' or 'failed'.
-        reason: Why it failed.
-        source: Where the numbers of ``paper`` were published.
-        paper: Published metrics in percent.
-        ours: Our metrics in percent.
-        metrics: All metrics of mmdet or mmseg, under their names.
-        parameters: Number of parameters of the model, trained or frozen.
-        work_dir: Folder with the log and the checkpoints.
-        checkpoint: The tested file.
-        date: Time of the test, ISO 8601 with the offset from UTC.
-        options: The options that the training was started with.
-        versions: Versions of the installed packages, by import name.
-    """
+    """One row of the table: a config, its state and its results."""
 
     config: str
-    status: str = 'waiting'
-    reason: str = ''
-    source: str = ''
-    paper: dict[str, float] = field(default_factory=dict)
-    ours: dict[str, float] = field(default_factory=dict)
-    metrics: dict[str, Any] = field(default_factory=dict)
-    parameters: int | None = None
+    status: str = 'waiting'  # then 'training', 'testing', and 'done' or 'failed'
+    reason: str = ''  # of the failure
+    source: str = ''  # of the published metrics
+    paper: dict[str, float] = field(default_factory=dict)  # published metrics in percent
+    ours: dict[str, float] = field(default_factory=dict)  # in percent
+    metrics: dict[str, Any] = field(default_factory=dict)  # all, by their names in mmdet or mmseg
+    parameters: int | None = None  # trained and frozen
     work_dir: str = ''
-    checkpoint: str = ''
-    date: str = ''
-    options: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
+    checkpoint: str = ''  # the tested file
+    date: str = ''  # of the test, ISO 8601 with the offset from UTC
+    options: dict[str, Any] = field(default_factory=dict)  # that the training was started with
+    versions: dict[str, str] = field(default_factory=dict)  # of packages, by import name
 
 
 class Table:

@@ -29,13 +29,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
 
     ``suite.json`` and ``suite.md`` in ``options.work_dir`` are written after every step. Finished
     configs are skipped; interrupted or failed ones resume from their latest valid checkpoint.
-
-    Args:
-        patterns: Configs, see :func:`find_configs`.
-        options: See :class:`SuiteOptions`.
-
-    Returns:
-        The exit code: 0 if all configs are done, 1 if some failed.
+    Returns the exit code: 0 if all configs are done, 1 if some failed.
 
     Raises:
         UserError: If there is no such config, a config was started with other options, or another

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.analysis.per_class.report import report_per_class, to_markdown
+from mmeffvit.analysis.per_class import report_per_class, to_markdown
 
 from ..arguments import MODEL, add_config, new_parser, output_folder
 

@@ -1,6 +1,5 @@
 """EMA weights whose norms have the same running statistics in every process."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from mmengine.dist import all_reduce_params
@@ -18,14 +17,8 @@ class EMAHook(StockEMAHook):
     Use it in any config of mmengine: ``custom_hooks = [dict(type='mmeffvit.EMAHook', ...)]``.
     """
 
-    def after_train_iter(
-        self,
-        runner: Runner,
-        batch_idx: int,
-        data_batch: Any = None,
-        outputs: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().after_train_iter(runner, batch_idx, data_batch, outputs)
+    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        super().after_train_iter(runner, *args, **kwargs)
         if saves_now(runner):
             self.share_statistics()
 

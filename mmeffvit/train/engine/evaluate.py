@@ -24,14 +24,7 @@ from mmeffvit.zoo.source import find_source
 
 from .launcher import build_runner, leave_process_group, unwrap
 from .options import RunOptions, prepare
-from .user_errors import (
-    building,
-    collect_in,
-    complete_annotations,
-    name_unreadable,
-    restrict_annotations,
-    run,
-)
+from .user_errors import building, name_unreadable, prepare_metrics, restrict_annotations, run
 
 Step = Callable[[Mapping[str, Any]], list[Any]]  # from a batch to its data samples with results
 
@@ -74,8 +67,7 @@ def evaluate(
     )
     if out is not None:
         runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
-    for hook in options.hooks:
-        runner.register_hook(hook)
+    runner.register_custom_hooks(options.hooks)
     with options.output(config.work_dir):
         metrics = run(runner, runner.test, config)
     leave_process_group()
@@ -116,8 +108,7 @@ def open_test(
         with building(config):
             dataset = runner.test_loop.dataloader.dataset
         name_unreadable(dataset)
-        complete_annotations(runner.test_loop.evaluator)
-        collect_in(config.work_dir, runner.test_loop.evaluator)
+        prepare_metrics(runner.test_loop.evaluator, config.work_dir)
         if max_images is not None:
             restrict_annotations(runner.test_loop.evaluator, dataset)
     model = unwrap(runner.model)

@@ -88,11 +88,9 @@ class EvaluationRunner(WholeCheckpointsRunner):
 
 
 def build_runner(config: Config, *, to_test: bool = False) -> Runner:
-    """Build the runner.
+    """Build the runner, which writes the config to the work dir.
 
-    Args:
-        config: The config, which is also written to the work dir.
-        to_test: Do not write it: test-time augmentation and drawings change it.
+    Not ``to_test``: test-time augmentation and drawings change the config.
 
     Raises:
         UserError: If a name is not registered or an argument does not fit its class.

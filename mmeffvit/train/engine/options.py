@@ -25,31 +25,19 @@ CONSOLE_LOG = 'console.log'
 
 @dataclass
 class RunOptions:
-    """Command-line options of every run.
+    """Command-line options of every run."""
 
-    Args:
-        work_dir: Folder of the log and the checkpoints; see :func:`resolve_work_dir`.
-        cfg_options: Dotted keys and values that replace the config's.
-        launcher: Who started the processes, one of ``LAUNCHERS``.
-        seed: Seed of everything random; None takes the config's.
-        deterministic: Use deterministic algorithms only.
-        verbose: Print the output of mmengine and its libraries; otherwise it is written to
-            ``console.log`` in the work dir.
-        hooks: Further hooks of the runner that are not in its config.
-        device: The device that was chosen by :func:`use_device`; None for mmengine's choice.
-    """
-
-    work_dir: str | Path | None = None
-    cfg_options: Mapping[str, Any] = field(default_factory=dict)
-    launcher: str = 'none'
-    seed: int | None = None
-    deterministic: bool = False
-    verbose: bool = True
-    hooks: Sequence[Hook] = ()
-    device: str | None = None
+    work_dir: str | Path | None = None  # of the log and the checkpoints, see `resolve_work_dir`
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)  # values by dotted keys
+    launcher: str = 'none'  # who started the processes, one of ``LAUNCHERS``
+    seed: int | None = None  # of everything random; None takes the config's
+    deterministic: bool = False  # use deterministic algorithms only
+    verbose: bool = True  # print what mmengine and its libraries print
+    hooks: Sequence[Hook] = ()  # of the runner, besides those in its config
+    device: str | None = None  # as given to `use_device`; None for mmengine's choice
 
     def output(self, work_dir: str) -> AbstractContextManager[None]:
-        """Redirect the output of mmengine and its libraries, unless it is verbose."""
+        """Redirect the output of mmengine and its libraries to a file, unless it is verbose."""
         return nullcontext() if self.verbose else output_to(Path(work_dir, CONSOLE_LOG))
 
 

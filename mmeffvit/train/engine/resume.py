@@ -1,17 +1,20 @@
-"""Whether a run can be resumed from a checkpoint, and with which schedule."""
+"""Whether a run can be resumed from a checkpoint, with which schedule and random numbers."""
 
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from mmengine.dataset import worker_init_fn
+from mmengine.dist import get_rank
 from mmengine.hooks import EMAHook, Hook
 from mmengine.optim import _ParamScheduler
-from mmengine.runner import EpochBasedTrainLoop, Runner
+from mmengine.runner import EpochBasedTrainLoop, Runner, set_random_seed
 
 from mmeffvit.errors import CheckpointError
 from mmeffvit.models.checkpoints import Checkpoint
@@ -43,7 +46,8 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
     """Check that progress, optimizer, schedulers and EMA weights belong to such a run."""
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     sections = checkpoint.sections
-    saved, own = groups_in(sections['optimizer']), groups_in(runner.optim_wrapper.state_dict())
+    sizes, options = groups_in(sections['optimizer'])
+    own_sizes, own_options = groups_in(runner.optim_wrapper.state_dict())
     schedulers = runner.param_schedulers or []
     found = sections.get('param_schedulers', ())
     with_ema = any(isinstance(hook, EMAHook) for hook in runner.hooks)
@@ -56,7 +60,8 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
         fault = 'it has no EMA weights, and the config asks for them'
     elif isinstance(schedulers, list) and len(found) != len(schedulers):
         fault = f'it has {len(found)} parameter schedulers, the config {len(schedulers)}'
-    elif saved.sizes != own.sizes or not own.options <= saved.options:
+    elif sizes != own_sizes or not own_options <= options:
+        saved, own = in_words(sizes, options), in_words(own_sizes, own_options)
         fault = f'its optimizer has {saved}, the optimizer in the config {own}'
     else:
         return
@@ -65,28 +70,23 @@ def check_resumable(runner: Runner, checkpoint: Checkpoint) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Parameter groups of an optimizer: the number of parameters of each, and their options."""
+def groups_in(state: Mapping[str, Any]) -> tuple[list[int], set[str]]:
+    """Sizes of the parameter groups of a saved optimizer, and their options.
 
-    sizes: tuple[int, ...] = ()
-    options: frozenset[str] = frozenset()
-
-    def __str__(self) -> str:
-        if not self.sizes:
-            return 'no parameters'
-        return f'groups of {list(self.sizes)} parameters with {", ".join(sorted(self.options))}'
-
-
-def groups_in(state: Mapping[str, Any]) -> Groups:
-    """The parameter groups of a saved optimizer; none of several optimizers, or of a broken one."""
+    None of several optimizers, or of a broken one.
+    """
     groups = state.get('param_groups')
     if not groups or not isinstance(groups, list) or not all(map(is_dict, groups)):
-        return Groups()
-    sizes = tuple(len(group.get('params', ())) for group in groups)
+        return [], set()
     # a scheduler adds the first learning rate when it is built
-    options = frozenset.intersection(*map(frozenset, groups)) - {'params', 'initial_lr'}
-    return Groups(sizes, options)
+    options = set.intersection(*map(set, groups)) - {'params', 'initial_lr'}
+    return [len(group.get('params', ())) for group in groups], options
+
+
+def in_words(sizes: list[int], options: set[str]) -> str:
+    if not sizes:
+        return 'no parameters'
+    return f'groups of {sizes} parameters with {", ".join(sorted(options))}'
 
 
 class ScheduleHook(Hook):
@@ -148,3 +148,31 @@ def same_arguments(scheduler: _ParamScheduler, planned: Mapping[str, Any]) -> bo
     } | {'base_values'}
     state = scheduler.state_dict()
     return all(state.get(name) == planned[name] for name in names - {'last_step', 'verbose'})
+
+
+def derive_seed(*numbers: int) -> int:
+    """Mix ``numbers`` into one seed below 2**31."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 1)
+
+
+class ResumableRandomnessHook(Hook):
+    """Make random numbers depend on (seed, rank, epoch) alone, so that a resumed run matches.
+
+    mmengine seeds only at the start. Under an epoch-based loop, this hook seeds this process and
+    its data loading processes, which are new ones in every epoch. Under an iteration-based loop, it
+    seeds this process at every iteration; there the loop itself replays the data loading, exactly
+    if it has processes of its own (``num_workers`` > 0).
+    """
+
+    priority = 'VERY_HIGH'
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        seed = derive_seed(runner.seed, get_rank(), runner.epoch)
+        set_random_seed(seed)
+        init = runner.train_dataloader.worker_init_fn
+        if isinstance(init, partial) and init.func is worker_init_fn:
+            runner.train_dataloader.worker_init_fn = partial(init, seed=seed)
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
+        if not isinstance(runner.train_loop, EpochBasedTrainLoop):
+            set_random_seed(derive_seed(runner.seed, get_rank(), runner.iter))

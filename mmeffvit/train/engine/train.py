@@ -32,19 +32,11 @@ from mmeffvit.zoo.source import Source, find_source
 
 from .checkpoint_loader import handed_over
 from .checkpoints import KeepingCheckpointHook, ValidationHook
-from .hooks import ResumableRandomnessHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
 from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
-from .resume import ScheduleHook, check_resumable, resumable
+from .resume import ResumableRandomnessHook, ScheduleHook, check_resumable, resumable
 from .step_format import StepFormatHook
-from .user_errors import (
-    building,
-    check_optimizer,
-    collect_in,
-    complete_annotations,
-    name_unreadable,
-    run,
-)
+from .user_errors import building, check_optimizer, name_unreadable, prepare_metrics, run
 
 LOG_WINDOWS = 50  # minimum number of windows that the loss of a run is averaged over
 
@@ -102,8 +94,7 @@ def train(
         else:  # nothing is opened that would hang or crash
             check_data(config, ('train', 'val'))
         runner = build_runner(config)
-        for hook in options.hooks:
-            runner.register_hook(hook)
+        runner.register_custom_hooks(options.hooks)
         if check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
@@ -123,8 +114,7 @@ def train(
                 check_heads(model, loop.dataloader.dataset, split)
                 name_unreadable(loop.dataloader.dataset)
         if runner.val_loop is not None:
-            complete_annotations(runner.val_loop.evaluator)
-            collect_in(config.work_dir, runner.val_loop.evaluator)
+            prepare_metrics(runner.val_loop.evaluator, config.work_dir)
         first = [check_start(runner, start, config)] if start is not None else []
         with resumable(work_dir), handed_over(*first):
             run(runner, runner.train, config)

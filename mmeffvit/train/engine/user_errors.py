@@ -175,21 +175,19 @@ def check_files(info: Mapping[str, Any]) -> None:
         )
 
 
-def complete_annotations(evaluator: Evaluator) -> None:
-    """Add missing ``info`` and ``iscrowd`` to COCO annotations: pycocotools requires them."""
+def prepare_metrics(evaluator: Evaluator, work_dir: str) -> None:
+    """Add missing ``info`` and ``iscrowd`` to COCO annotations: pycocotools requires them.
+
+    Processes exchange results in the work dir: mmengine would do so in the current one.
+    """
     for metric in evaluator.metrics:
+        if metric.collect_device == 'cpu' and metric.collect_dir is None:
+            metric.collect_dir = str(Path(work_dir, '.collected'))
         truth = getattr(metric, '_coco_api', None)
         if isinstance(getattr(truth, 'dataset', None), dict):
             truth.dataset.setdefault('info', {})
             for annotation in truth.dataset.get('annotations', ()):
                 annotation['iscrowd'] = annotation.get('iscrowd') or 0
-
-
-def collect_in(work_dir: str, evaluator: Evaluator) -> None:
-    """Have processes exchange results in the work dir: mmengine would do so in the current one."""
-    for metric in evaluator.metrics:
-        if metric.collect_device == 'cpu' and metric.collect_dir is None:
-            metric.collect_dir = str(Path(work_dir, '.collected'))
 
 
 def restrict_annotations(evaluator: Evaluator, dataset: Any) -> None:

@@ -10,8 +10,8 @@ from mmengine.config import Config
 from mmengine.dataset import worker_init_fn
 from mmengine.runner import EpochBasedTrainLoop
 
-from mmeffvit.train.engine.hooks import ResumableRandomnessHook, derive_seed
 from mmeffvit.train.engine.launcher import build_runner
+from mmeffvit.train.engine.resume import ResumableRandomnessHook, derive_seed
 
 
 def draws_at(epoch: int) -> tuple[float, ...]:

@@ -59,7 +59,7 @@ def test_options_arrive_as_they_were():
     texts = arguments_of(RunOptions(cfg_options=OPTIONS, verbose=False))
     assert repr(parser.parse_args(texts).cfg_options) == repr(OPTIONS)
     assert 'folder=literal:' in ' '.join(texts)
-    assert 'c=[1,2.5,x]' in texts  # as people write it
+    assert "c=[1, 2.5, 'x']" in texts  # as people write it
     assert '--allow-non-finite' not in texts
     assert arguments_of(RunOptions(device='cpu'))[-2:] == ['--device', 'cpu']
     with allow_non_finite():

@@ -12,8 +12,13 @@ import pytest
 import torch
 from PIL import Image
 
-from mmeffvit.analysis.per_class.report import draw_bars, report_per_class, to_markdown
-from mmeffvit.analysis.per_class.values import ClassValues, per_class
+from mmeffvit.analysis.per_class import (
+    ClassValues,
+    draw_bars,
+    per_class,
+    report_per_class,
+    to_markdown,
+)
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT
 
