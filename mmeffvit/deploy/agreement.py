@@ -25,21 +25,13 @@ class DisagreementError(UserError):
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure of the agreement of two versions of a model.
-
-    Args:
-        kind: Name of the measure.
-        value: Measured value.
-        minimum: Lowest value of versions that agree.
-        maximum: Highest value of versions that agree.
-        output: Name of the compared output, if there are several.
-    """
+    """One measure of the agreement of two versions of a model."""
 
     kind: str
     value: float
-    minimum: float = -math.inf
-    maximum: float = math.inf
-    output: str = ''
+    minimum: float = -math.inf  # lowest value of versions that agree
+    maximum: float = math.inf  # highest value of versions that agree
+    output: str = ''  # its name, if several are compared
 
     @property
     def name(self) -> str:

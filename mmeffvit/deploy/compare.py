@@ -29,27 +29,16 @@ Expect = Callable[[Images], list[Outputs]]  # expected outputs, per image
 
 @dataclass(frozen=True)
 class Limits:
-    """Tolerances for rounding errors, which depend on the order of the operations.
+    """Tolerances for rounding errors, which depend on the order of the operations."""
 
-    Args:
-        pixels: Error of a box coordinate in pixels.
-        relative: Additional error of a box coordinate, relative to the longer side of the box.
-        score: Error of a score.
-        maps: Error of feature maps, relative to the largest value.
-        label_pixels: Fraction of differing pixels of a label map, where two classes almost tie.
-        mask_pixels: Fraction of differing mask pixels of an object's box.
-        lost: Fraction of unmatched objects, whose IoU may be close to the NMS threshold.
-        mask_threshold: Lowest probability of a pixel of a mask.
-    """
-
-    pixels: float = 0.1
-    relative: float = 1e-3
+    pixels: float = 0.1  # error of a box coordinate in pixels
+    relative: float = 1e-3  # additional error, relative to the longer side of the box
     score: float = 1e-3
-    maps: float = 5e-4
-    label_pixels: float = 1e-3
-    mask_pixels: float = 1e-2
-    lost: float = 0.01
-    mask_threshold: float = 0.5
+    maps: float = 5e-4  # relative to the largest value
+    label_pixels: float = 1e-3  # fraction of differing pixels, where two classes almost tie
+    mask_pixels: float = 1e-2  # fraction of differing mask pixels of an object's box
+    lost: float = 0.01  # fraction of unmatched objects, whose IoU may be close to the NMS threshold
+    mask_threshold: float = 0.5  # lowest probability of a pixel of a mask
 
 
 PIXELS = 0.01  # limit of the error of an input, of 255

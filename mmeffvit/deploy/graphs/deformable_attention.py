@@ -15,15 +15,10 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Levels:
-    """Sizes of the levels, for the attention.
+    """Sizes of the levels, for the attention."""
 
-    Args:
-        sizes: H and W of every level; dynamic ones are symbolic.
-        extents: W and H of every level, (L, 2).
-    """
-
-    sizes: Sequence[tuple[int, int]]
-    extents: Tensor
+    sizes: Sequence[tuple[int, int]]  # H and W of every level; dynamic ones are symbolic
+    extents: Tensor  # W and H of every level, (L, 2)
 
     @classmethod
     def of(cls, features: Sequence[Tensor]) -> 'Levels':

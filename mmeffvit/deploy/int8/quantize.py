@@ -33,23 +33,14 @@ Compare = Callable[[Attempt], tuple[list[Measure], tuple[float, float]]]
 
 @dataclass(frozen=True)
 class Quantization:
-    """Result of a quantization.
-
-    Args:
-        out: The file that was written.
-        calibrated: Number of calibration images.
-        held_out: Number of other images, used for the comparison.
-        chosen: The model that was written.
-        trials: All trials in order.
-        sizes: Bytes of the float file and of the int8 file, with its weights.
-    """
+    """Result of a quantization."""
 
     out: Path
-    calibrated: int
-    held_out: int
-    chosen: Trial
-    trials: tuple[Trial, ...]
-    sizes: tuple[int, int]
+    calibrated: int  # number of calibration images
+    held_out: int  # number of other images, used for the comparison
+    chosen: Trial  # the model that was written
+    trials: tuple[Trial, ...]  # in order
+    sizes: tuple[int, int]  # bytes of the float file and of the int8 file, with its weights
 
     def __str__(self) -> str:
         attempt = self.chosen.attempt

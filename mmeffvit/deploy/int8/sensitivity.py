@@ -17,15 +17,10 @@ MAX_SHARE = 0.25  # largest fraction of parts kept in float
 
 @dataclass(frozen=True)
 class Group:
-    """Consecutive layers, and the noise of quantizing them.
-
-    Args:
-        nodes: Names of the layers.
-        noise: Power of the noise at the end of the network, relative to the signal.
-    """
+    """Consecutive layers, and the noise of quantizing them."""
 
     nodes: tuple[str, ...]
-    noise: float
+    noise: float  # power of the noise at the end of the network, relative to the signal
 
 
 def measure(

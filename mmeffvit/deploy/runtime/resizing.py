@@ -31,19 +31,12 @@ CV2 = {
 
 @dataclass(frozen=True)
 class Resized:
-    """A resized image.
+    """A resized image."""
 
-    Args:
-        image: (H, W, 3), uint8 or float32, including padding.
-        content: Height and width without padding.
-        factors: Scale factors of width and height.
-        original: Height and width before the resize.
-    """
-
-    image: NDArray
-    content: tuple[int, int]
-    factors: tuple[float, float]
-    original: tuple[int, int]
+    image: NDArray  # (H, W, 3), uint8 or float32, including padding
+    content: tuple[int, int]  # height and width without padding
+    factors: tuple[float, float]  # scale factors of width and height
+    original: tuple[int, int]  # height and width before the resize
 
 
 def read(path: Path, metadata: Metadata) -> NDArray:

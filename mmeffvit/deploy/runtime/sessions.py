@@ -21,19 +21,12 @@ MAX_LABELS = 2**16 - 1  # label maps are written with 16 bits
 
 @dataclass(frozen=True)
 class Session:
-    """A loaded file.
+    """A loaded file."""
 
-    Args:
-        shape: (B, 3, H, W) of the images; sizes that are not fixed are not integers.
-        outputs: Names of the outputs.
-        metadata: Metadata of the file, strings by name.
-        compute: Outputs by name for images (B, 3, H, W).
-    """
-
-    shape: tuple[Any, ...]
-    outputs: tuple[str, ...]
+    shape: tuple[Any, ...]  # (B, 3, H, W) of the images; sizes that are not fixed are not integers
+    outputs: tuple[str, ...]  # names
     metadata: Mapping[str, str]
-    compute: Callable[[NDArray], dict[str, NDArray]]
+    compute: Callable[[NDArray], dict[str, NDArray]]  # outputs by name for images (B, 3, H, W)
 
     def run(self, images: NDArray) -> dict[str, NDArray]:
         """Outputs by name for images (B, 3, H, W).

@@ -25,19 +25,12 @@ DECOMPOSITIONS = {ATEN.split_with_sizes.default: slices, ATEN.split.sizes: slice
 
 @dataclass(frozen=True)
 class Delegation:
-    """The part of a program that XNNPACK runs; portable kernels run the rest.
+    """The part of a program that XNNPACK runs; portable kernels run the rest."""
 
-    Args:
-        delegated: Number of operators that XNNPACK runs.
-        portable: Number of other operators, without ``getitem``.
-        subgraphs: Number of XNNPACK partitions.
-        portable_names: Names of the other operators, without duplicates.
-    """
-
-    delegated: int
-    portable: int
-    subgraphs: int
-    portable_names: tuple[str, ...]
+    delegated: int  # number of operators that XNNPACK runs
+    portable: int  # number of other operators, without ``getitem``
+    subgraphs: int  # number of XNNPACK partitions
+    portable_names: tuple[str, ...]  # names of the other operators, without duplicates
 
     @property
     def share(self) -> float:
