@@ -117,11 +117,8 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--allow-non-finite',
-        action='store_true',
-        help='also load weights with NaN or infinite values',
-    )
+    parser.add_argument('--allow-non-finite', action='store_true',
+                        help='also load weights with NaN or infinite values')  # fmt: skip
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -146,14 +143,8 @@ def add_out_dir(
     parser: argparse.ArgumentParser, default: str, what: str = 'output folder', dest: str = 'out'
 ) -> None:
     """Add an output folder."""
-    parser.add_argument(
-        '--out-dir',
-        dest=dest,
-        type=output_folder,
-        default=default,
-        metavar='FOLDER',
-        help=f'{what} (default: %(default)s)',
-    )
+    parser.add_argument('--out-dir', dest=dest, type=output_folder, default=default,
+                        metavar='FOLDER', help=f'{what} (default: %(default)s)')  # fmt: skip
 
 
 class AsTuple(argparse.Action):
@@ -165,15 +156,8 @@ class AsTuple(argparse.Action):
 
 def add_shape(parser: argparse.ArgumentParser, what: str, dest: str = 'shape') -> None:
     """Add the size of images, (height, width) in pixels."""
-    parser.add_argument(
-        '--shape',
-        dest=dest,
-        nargs=2,
-        type=int,
-        action=AsTuple,
-        metavar=('HEIGHT', 'WIDTH'),
-        help=what,
-    )
+    parser.add_argument('--shape', dest=dest, nargs=2, type=int, action=AsTuple,
+                        metavar=('HEIGHT', 'WIDTH'), help=what)  # fmt: skip
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:
@@ -209,23 +193,14 @@ def add_reading(parser: Any) -> None:
     add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
     add('--skip-broken', action='store_true', help='skip images with errors')
     add('--strict', action='store_true', help='treat warnings as errors')
-    add(
-        '--crowds-are-objects',
-        action='store_true',
-        help='read crowd regions and difficult objects as any other, not as ignored regions',
-    )
-    add(
-        '--keep-partly-broken',
-        action='store_true',
-        help='with --skip-broken, keep images that also have valid objects',
-    )
-    add(
-        '--val-fraction',
-        dest='fraction',
-        type=float,
-        metavar='FRACTION',
-        help='fraction of images for validation if the dataset has no such split (default: 0.2)',
-    )
+    # fmt: off
+    add('--crowds-are-objects', action='store_true',
+        help='read crowd regions and difficult objects as any other, not as ignored regions')
+    add('--keep-partly-broken', action='store_true',
+        help='with --skip-broken, keep images that also have valid objects')
+    add('--val-fraction', dest='fraction', type=float, metavar='FRACTION',
+        help='fraction of images for validation if the dataset has no such split (default: 0.2)')
+    # fmt: on
 
 
 def add_folders(parser: Any) -> None:

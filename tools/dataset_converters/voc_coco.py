@@ -45,12 +45,8 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'voc_coco.py', '')
     add = parser.add_argument
     add('--coco', type=Path, default=Path('data/coco'), help='folder of COCO 2017')
-    add(
-        '--voc',
-        type=Path,
-        default=Path('data/VOCdevkit/VOC2012'),
-        help='folder of PASCAL VOC 2012 with SegmentationClassAug',
-    )
+    add('--voc', type=Path, default=Path('data/VOCdevkit/VOC2012'),
+        help='folder of PASCAL VOC 2012 with SegmentationClassAug')  # fmt: skip
     add_out_dir(parser, 'data/voc12_coco')
     return parser
 
