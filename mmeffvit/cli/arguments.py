@@ -227,9 +227,6 @@ def find_data(target: str, values: dict[str, Any]) -> tuple[bool, Found | None]:
     """Whether a target is a dataset, not a config or a saved model, and what was detected.
 
     Nothing is if its folders are among the ``values`` of the command line.
-
-    Raises:
-        UserError: If it is a folder, or a file that is no config, in no known format.
     """
     path, format = Path(target), values['format']
     if path.is_dir():
@@ -279,14 +276,7 @@ def reject(
 def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
     """Parse the arguments of a command and run it; user errors end in one message.
 
-    Args:
-        command: Its ``make_parser`` makes the parser; its ``run`` is called with the parsed values
-            by name, and may return an exit code.
-        argv: The arguments.
-        prog: The name of the program in its usage.
-
-    Raises:
-        SystemExit: With the exit code, unless it is 0.
+    Its ``run`` is called with the parsed values by name, and may return an exit code.
     """
     if isinstance(sys.stdout, TextIOWrapper):  # a file name need not be text
         sys.stdout.reconfigure(errors='backslashreplace')

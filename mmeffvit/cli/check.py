@@ -88,12 +88,7 @@ def check_model(name: str, config: Config) -> str:
 
 
 def check_data_of(
-    name: str,
-    config: Config,
-    splits: Sequence[str],
-    sample: Sample,
-    verbose: bool,
-    strict: bool,
+    name: str, config: Config, splits: Sequence[str], sample: Sample, verbose: bool, strict: bool
 ) -> int:
     """Print the findings in the datasets of a config."""
     sets = check_dataset(config, tuple(splits), sample)

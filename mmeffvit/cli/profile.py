@@ -9,12 +9,7 @@ from typing import Any
 from mmeffvit.analysis.profile import draw_profile
 from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED
-from mmeffvit.deploy.profile.run import (
-    ProfileOptions,
-    profile_file,
-    profile_model,
-    write_best,
-)
+from mmeffvit.deploy.profile.run import ProfileOptions, profile_file, profile_model, write_best
 from mmeffvit.deploy.profile.worker import CLOCKS
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor

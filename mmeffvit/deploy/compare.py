@@ -16,7 +16,15 @@ from mmeffvit.config.datasets import meta_of
 from mmeffvit.inference.results import ClassScores, LabelMap, make_result
 from mmeffvit.utils.boxes import match_objects
 
-from .agreement import OBJECTS, DisagreementError, Measure, Outputs, largest_error, worst
+from .agreement import (
+    OBJECTS,
+    DisagreementError,
+    Measure,
+    Outputs,
+    largest_error,
+    without_empty,
+    worst,
+)
 from .formats.onnx.write import ExportOptions
 from .graphs.base import Graph, named
 from .runtime.predictor import paste_mask
@@ -47,12 +55,7 @@ HALF = Limits(2.0, 2e-2, 2e-2, 2e-2, 2e-2, 0.1, 0.05)  # 11-bit significands
 
 
 def make_batches(image: NDArray, options: ExportOptions) -> list[Images]:
-    """The image, and for dynamic sizes two smaller ones of another shape.
-
-    Args:
-        image: (H, W, 3), RGB, resized as the config says.
-        options: Options of the export, with fixed sizes if any.
-    """
+    """An image (H, W, 3) as a batch, and for dynamic sizes two smaller ones of another shape."""
     height, width = image.shape[:2]
     # odd sides, which no stride divides
     smaller = (max(height // 2, 32) | 1, max(width * 2 // 3, 32) | 1)
@@ -71,12 +74,9 @@ def batch(image: NDArray, size: tuple[int, int], count: int) -> Images:
 
 @torch.no_grad()
 def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]:
-    """Predictions of a model of mmdet or mmseg for every image, in pixels of ``images``.
+    """Predictions of a model of mmdet or mmseg, not fused, in pixels of ``images``.
 
-    Args:
-        model: The trained model, not fused.
-        images: Integer values, like an image file's.
-        sample: A data sample of the model for one image; it is copied.
+    The images have integer values; ``sample`` is the data sample of one, and is copied.
     """
     size = tuple(images.shape[2:])
     sample = deepcopy(sample)
@@ -147,9 +147,7 @@ def compare(
 def compare_pixels(expected: NDArray, found: NDArray) -> Measure:
     """Compare an image file as the config's pipeline and as an exported file's predictor read it.
 
-    Args:
-        expected: (3, H, W), RGB from 0 to 255.
-        found: The same.
+    Both are (3, H, W), RGB from 0 to 255.
     """
     if expected.shape != found.shape:
         sizes = ('{} x {}'.format(*image.shape[1:]) for image in (found, expected))
@@ -195,12 +193,6 @@ def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -
             Measure('fraction of differing mask pixels', differ, maximum=limits.mask_pixels)
         )
     return errors
-
-
-def without_empty(outputs: Outputs) -> Outputs:
-    """The outputs without empty entries."""
-    filled = outputs['scores'] > 0
-    return {name: value[filled] for name, value in outputs.items()}
 
 
 def match(

@@ -127,12 +127,7 @@ class Graph(nn.Module):
         return self.results(self.normalize(images), (images.shape[2], images.shape[3]))
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        """The outputs for a normalized, padded batch of images.
-
-        Args:
-            x: (B, 3, H', W').
-            size: H and W of the images before padding.
-        """
+        """The outputs for normalized images (B, 3, H', W'); ``size`` is H and W before padding."""
         raise NotImplementedError
 
 

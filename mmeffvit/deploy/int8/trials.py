@@ -63,7 +63,7 @@ class Trial:
 
 
 def choose(model: Path, trials: Sequence[Trial], *, allow_slower: bool) -> Trial:
-    """The fastest of the models that agree, after the most faithful one of each runtime is taken.
+    """The fastest among the most faithful models of each runtime.
 
     Raises:
         UserError: If none agrees, or none is faster than the float file.
