@@ -14,7 +14,7 @@ import torch
 from onnx import TensorProto, helper
 from torch import Tensor, nn
 
-from mmeffvit.deploy.formats.onnx.open import open_session
+from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.formats.onnx.write import OPSET, export_backbone
 from mmeffvit.deploy.graphs.base import Preprocessing
 from mmeffvit.models import Backbone
@@ -49,10 +49,8 @@ def export_ours(backbone: Backbone, size: tuple[int, int], path: Path) -> Path:
 
 def runner(model: Path | bytes, x: Tensor) -> Callable[[], list[Tensor]]:
     """A function that runs a file, or its bytes, on ``x`` and returns its outputs."""
-    session = open_session(model, threads=1)
-    (name,) = (i.name for i in session.get_inputs())
-    feed = {name: x.numpy()}
-    return lambda: [torch.from_numpy(output) for output in session.run(None, feed)]
+    session, inputs = open_onnx(model, threads=1), x.numpy()
+    return lambda: [torch.from_numpy(output) for output in session.compute(inputs).values()]
 
 
 def operator_times(path: Path, x: Tensor, runs: int) -> tuple[float, dict[str, float]]:

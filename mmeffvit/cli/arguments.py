@@ -117,11 +117,8 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def add_allow_non_finite(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--allow-non-finite',
-        action='store_true',
-        help='also load weights with NaN or infinite values',
-    )
+    parser.add_argument('--allow-non-finite', action='store_true',
+                        help='also load weights with NaN or infinite values')  # fmt: skip
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -146,14 +143,8 @@ def add_out_dir(
     parser: argparse.ArgumentParser, default: str, what: str = 'output folder', dest: str = 'out'
 ) -> None:
     """Add an output folder."""
-    parser.add_argument(
-        '--out-dir',
-        dest=dest,
-        type=output_folder,
-        default=default,
-        metavar='FOLDER',
-        help=f'{what} (default: %(default)s)',
-    )
+    parser.add_argument('--out-dir', dest=dest, type=output_folder, default=default,
+                        metavar='FOLDER', help=f'{what} (default: %(default)s)')  # fmt: skip
 
 
 class AsTuple(argparse.Action):
@@ -165,15 +156,8 @@ class AsTuple(argparse.Action):
 
 def add_shape(parser: argparse.ArgumentParser, what: str, dest: str = 'shape') -> None:
     """Add the size of images, (height, width) in pixels."""
-    parser.add_argument(
-        '--shape',
-        dest=dest,
-        nargs=2,
-        type=int,
-        action=AsTuple,
-        metavar=('HEIGHT', 'WIDTH'),
-        help=what,
-    )
+    parser.add_argument('--shape', dest=dest, nargs=2, type=int, action=AsTuple,
+                        metavar=('HEIGHT', 'WIDTH'), help=what)  # fmt: skip
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:
@@ -209,23 +193,14 @@ def add_reading(parser: Any) -> None:
     add('--format', choices=FORMATS, help='format of the dataset (default: detected)')
     add('--skip-broken', action='store_true', help='skip images with errors')
     add('--strict', action='store_true', help='treat warnings as errors')
-    add(
-        '--crowds-are-objects',
-        action='store_true',
-        help='read crowd regions and difficult objects as any other, not as ignored regions',
-    )
-    add(
-        '--keep-partly-broken',
-        action='store_true',
-        help='with --skip-broken, keep images that also have valid objects',
-    )
-    add(
-        '--val-fraction',
-        dest='fraction',
-        type=float,
-        metavar='FRACTION',
-        help='fraction of images for validation if the dataset has no such split (default: 0.2)',
-    )
+    # fmt: off
+    add('--crowds-are-objects', action='store_true',
+        help='read crowd regions and difficult objects as any other, not as ignored regions')
+    add('--keep-partly-broken', action='store_true',
+        help='with --skip-broken, keep images that also have valid objects')
+    add('--val-fraction', dest='fraction', type=float, metavar='FRACTION',
+        help='fraction of images for validation if the dataset has no such split (default: 0.2)')
+    # fmt: on
 
 
 def add_folders(parser: Any) -> None:
@@ -252,9 +227,6 @@ def find_data(target: str, values: dict[str, Any]) -> tuple[bool, Found | None]:
     """Whether a target is a dataset, not a config or a saved model, and what was detected.
 
     Nothing is if its folders are among the ``values`` of the command line.
-
-    Raises:
-        UserError: If it is a folder, or a file that is no config, in no known format.
     """
     path, format = Path(target), values['format']
     if path.is_dir():
@@ -304,14 +276,7 @@ def reject(
 def run_command(command: ModuleType, argv: Sequence[str], prog: str) -> None:
     """Parse the arguments of a command and run it; user errors end in one message.
 
-    Args:
-        command: Its ``make_parser`` makes the parser; its ``run`` is called with the parsed values
-            by name, and may return an exit code.
-        argv: The arguments.
-        prog: The name of the program in its usage.
-
-    Raises:
-        SystemExit: With the exit code, unless it is 0.
+    Its ``run`` is called with the parsed values by name, and may return an exit code.
     """
     if isinstance(sys.stdout, TextIOWrapper):  # a file name need not be text
         sys.stdout.reconfigure(errors='backslashreplace')

@@ -14,14 +14,8 @@ def make_parser() -> ArgumentParser:
     add_config(parser)
     add_out_dir(parser, 'browse')
     add('--split', choices=('train', 'val', 'test'), default='train', help='default: train')
-    add(
-        '--num-images',
-        dest='number',
-        type=int,
-        default=12,
-        metavar='N',
-        help='number of samples (default: %(default)s)',
-    )
+    add('--num-images', dest='number', type=int, default=12, metavar='N',
+        help='number of samples (default: %(default)s)')  # fmt: skip
     add('--seed', type=int, default=0, help='random seed of sampling and augmentation')
     add('--original', action='store_true', help='show the original image next to each sample')
     return parser

@@ -39,13 +39,8 @@ def make_parser() -> ArgumentParser:
     add('--no-data', action='store_true', help='check only the config')
     add('--no-model', action='store_true', help='check only the datasets')
     add('--splits', nargs='+', choices=SPLITS, default=SPLITS, help='splits to check')
-    add(
-        '--num-images',
-        type=int,
-        default=50,
-        metavar='N',
-        help='number of images to open per dataset (default: %(default)s)',
-    )
+    add('--num-images', type=int, default=50, metavar='N',
+        help='number of images to open per dataset (default: %(default)s)')  # fmt: skip
     add('--all', action='store_true', help='open every image')
     add('--seed', type=int, default=0, help='random seed for selecting images')
     add('--verbose', action='store_true', help='list all classes, even if there are many')
@@ -93,12 +88,7 @@ def check_model(name: str, config: Config) -> str:
 
 
 def check_data_of(
-    name: str,
-    config: Config,
-    splits: Sequence[str],
-    sample: Sample,
-    verbose: bool,
-    strict: bool,
+    name: str, config: Config, splits: Sequence[str], sample: Sample, verbose: bool, strict: bool
 ) -> int:
     """Print the findings in the datasets of a config."""
     sets = check_dataset(config, tuple(splits), sample)

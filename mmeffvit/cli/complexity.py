@@ -14,22 +14,16 @@ from .arguments import add_shape, new_parser, output_file
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'complexity configs/maskrcnn_swiftformer_l1.py --shape 800 1344')
     add = parser.add_argument
-    add(
-        'target',
-        metavar='CONFIG_OR_BACKBONE',
+    # fmt: off
+    add('target', metavar='CONFIG_OR_BACKBONE',
         help='config, saved model, or backbone such as SHViT:s4, '
-        'EfficientFormerV2:s2:attention=mobile or mmdet.ResNet:depth=50',
-    )
+             'EfficientFormerV2:s2:attention=mobile or mmdet.ResNet:depth=50')
     add_shape(parser, 'image size (default: the test size of the config; 224 224 for a backbone)')
-    add(
-        '--proposals',
-        type=int,
-        metavar='N',
-        help='number of proposals of a two-stage detector (default: test_cfg.rpn.max_per_img)',
-    )
-    add(
-        '--json', type=output_file, metavar='FILE', dest='out', help='save the numbers to this file'
-    )
+    add('--proposals', type=int, metavar='N',
+        help='number of proposals of a two-stage detector (default: test_cfg.rpn.max_per_img)')
+    add('--json', type=output_file, metavar='FILE', dest='out',
+        help='save the numbers to this file')
+    # fmt: on
     return parser
 
 

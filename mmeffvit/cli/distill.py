@@ -35,48 +35,25 @@ def make_parser() -> ArgumentParser:
     )
     add = parser.add_argument
     add('student', metavar='STUDENT', help='name of one of our configs; or its run or saved model')
-    add(
-        'teacher',
-        metavar='TEACHER',
-        help='config, run or saved model; exported file; .json file; or folder',
-    )
-    add(
-        'images',
-        nargs='+',
-        metavar='[CHECKPOINT] IMAGES',
-        help='checkpoint of a teacher that is a config; then a folder of images',
-    )
+    # fmt: off
+    add('teacher', metavar='TEACHER',
+        help='config, run or saved model; exported file; .json file; or folder')
+    add('images', nargs='+', metavar='[CHECKPOINT] IMAGES',
+        help='checkpoint of a teacher that is a config; then a folder of images')
     add('--labeled', type=Path, metavar='DATA', help='dataset with labels to train and validate on')
     add('--classes', nargs='+', metavar='NAME', help='classes to train (default: all that fit)')
-    add(
-        '--min-score',
-        type=float,
-        default=0.3,
-        metavar='SCORE',
-        help='minimum score of predictions to train on (default: %(default)s)',
-    )
-    add(
-        '--sure-score',
-        type=float,
-        default=0.7,
-        metavar='SCORE',
+    add('--min-score', type=float, default=0.3, metavar='SCORE',
+        help='minimum score of predictions to train on (default: %(default)s)')
+    add('--sure-score', type=float, default=0.7, metavar='SCORE',
         help='predictions from this score are always labels, others with a probability equal to '
-        'their score (default: %(default)s)',
-    )
+             'their score (default: %(default)s)')
     add('--ids', type=Path, metavar='FILE.json', help='COCO file with the ids in TEACHER.json')
-    add(
-        '--losses',
-        nargs='+',
-        metavar='NAME',
+    add('--losses', nargs='+', metavar='NAME',
         help='losses with a teacher that is a PyTorch model: cwd (default), imitation '
-        'or crosskd for detectors, pixels (default) or cwd for segmentors, or none',
-    )
-    add(
-        '--no-comparison',
-        dest='compare',
-        action='store_false',
-        help='do not also train the student on only the labels',
-    )
+             'or crosskd for detectors, pixels (default) or cwd for segmentors, or none')
+    add('--no-comparison', dest='compare', action='store_false',
+        help='do not also train the student on only the labels')
+    # fmt: on
     add('--work-dir', type=output_folder, metavar='FOLDER', help='folder for all outputs')
     add('--seed', type=int, help='random seed (default: 0)')
     add_verbose(parser)

@@ -18,13 +18,9 @@ from .arguments import new_parser, output_folder
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, "download 'ssdlite_*' shvit_s4 --out-dir weights")
     add = parser.add_argument
-    add(
-        'names',
-        nargs='+',
-        metavar='NAME',
+    add('names', nargs='+', metavar='NAME',
         help='name of a model, quoted pattern of names, or URL: http(s)://... or '
-        'hf://OWNER/REPOSITORY[/FILE]; `mmeffvit models --released` lists models',
-    )
+             'hf://OWNER/REPOSITORY[/FILE]; `mmeffvit models --released` lists models')  # fmt: skip
     add('--out-dir', type=output_folder, required=True, metavar='DIR', help='output folder')
     return parser
 

@@ -35,13 +35,8 @@ def add_graph_options(parser: ArgumentParser, size: str = 'any') -> None:
         metavar='FILE',
         help='image to verify the export on (default: one of the test set, else a sample)',
     )
-    add(
-        '--opset',
-        type=int,
-        default=20,
-        metavar='N',
-        help='ONNX opset version, 18 to 23 (default: %(default)s)',
-    )
+    add('--opset', type=int, default=20, metavar='N',
+        help='ONNX opset version, 18 to 23 (default: %(default)s)')  # fmt: skip
 
 
 def run(

@@ -41,11 +41,7 @@ ZERO = 0.05  # percent: 0.0 in tables
 
 
 def check_exports(options: FinetuneOptions) -> FinetuneOptions:
-    """The options with the formats that will be exported.
-
-    Raises:
-        UserError: If a format cannot be written here, or int8 lacks its file or packages.
-    """
+    """The options with the formats that will be exported; UserError if one cannot be."""
     export = exportable(options.export)
     if options.int8 and '.onnx' not in export:
         raise UserError(
@@ -73,18 +69,12 @@ def exportable(suffixes: Sequence[str] | None) -> list[str]:
 
 
 def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> dict[str, float]:
-    """Test the best checkpoint, and write pictures, tables and exported files to ``result/``.
+    """Test the best checkpoint, write all files of ``result/``, and return the metrics.
 
     Args:
         config_path: The config, beside ``run/``.
         options: Options of the run, from :func:`check_exports`.
         weights: URL of pretrained weights, suggested after training from scratch.
-
-    Returns:
-        The metrics by name.
-
-    Raises:
-        UserError: If there is no checkpoint.
     """
     result = config_path.with_name('result')
     checkpoint = best_checkpoint(config_path.with_name('run')).path
@@ -210,21 +200,14 @@ class FinishedRun:
         """Quantize the exported file, calibrated on training images, and measure the result."""
         found = quantize(
             self.result / 'model.onnx',
-            images_of(self.trained_on),
+            [image_of(self.trained_on, index) for index in range(len(self.trained_on))],
             self.result / 'int8.onnx',
             allow_slower=True,  # the file may be for another machine
         )
-        return f'{found.out}: {found.chosen}; {self.measured(found.out)} on the {self.split} split'
-
-    def measured(self, file: Path) -> str:
-        """The first metric of an exported file on the test data, with its name."""
         options = RunOptions(self.result / 'test_int8', self.cfg_options)
-        _, metrics = evaluate(str(self.config_path), None, options, step=file_step(file))
-        return next(f'{name} {value} %' for name, value in in_percent(metrics).items())
-
-
-def images_of(dataset: BaseDataset) -> list[Path]:
-    return [image_of(dataset, index) for index in range(len(dataset))]
+        _, metrics = evaluate(str(self.config_path), None, options, step=file_step(found.out))
+        name, value = next(iter(in_percent(metrics).items()))
+        return f'{found.out}: {found.chosen}; {name} {value} % on the {self.split} split'
 
 
 def image_of(dataset: BaseDataset, index: int) -> Path:
@@ -234,11 +217,7 @@ def image_of(dataset: BaseDataset, index: int) -> Path:
 def next_commands(config_path: Path, config: Config, images: Path, training: Path) -> str:
     """Three commands to continue with, which can be pasted.
 
-    Args:
-        config_path: The config.
-        config: Its content.
-        images: A folder of test images, to predict on.
-        training: A folder of training images, to calibrate on.
+    They predict on the test ``images``, and calibrate on those in the folder ``training``.
     """
     folder = config_path.parent
     onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))

@@ -21,12 +21,8 @@ TIME = 'CPU Time (ms)'  # of the metadata: of an image of the input size, at bat
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, "models 'ssdlite*' --released")
     add = parser.add_argument
-    add(
-        'pattern',
-        nargs='?',
-        default='',
-        help='part of a name, or a pattern such as "ssdlite*" (default: all)',
-    )
+    add('pattern', nargs='?', default='',
+        help='part of a name, or a pattern such as "ssdlite*" (default: all)')  # fmt: skip
     add('--task', choices=list(TASKS.values()), help='models for one task only')
     add('--released', action='store_true', help='only models with released weights')
     return parser

@@ -45,15 +45,11 @@ def shown() -> Iterator[None]:
 
 @contextmanager
 def exit_with_message(debug: bool = False) -> Iterator[None]:
-    """Turn user errors and interruptions into a message and an exit code.
+    """Turn user errors and interruptions into a message and an exit code; not with ``debug``.
 
-    Args:
-        debug: Let the exception through, with its traceback.
-
-    Raises:
-        SystemExit: With code 2 in place of a :class:`UserError` or of an error of the operating
-            system (no permission, disk full), 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP
-            (a closed terminal). Any other exception is a bug and propagates.
+    The code is 2 for a :class:`UserError` or an error of the operating system (no permission, disk
+    full), 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP (a closed terminal). Any other
+    exception is a bug and propagates.
     """
     raiser = Raiser()
     with handled(raiser):

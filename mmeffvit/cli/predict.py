@@ -29,48 +29,24 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'predict work_dirs/bolts photos')
     add = parser.add_argument
     add_config(parser, f'{MODEL}; or exported .onnx, .xml, .tflite or .param file')
-    add(
-        'inputs',
-        nargs='+',
-        metavar='[CHECKPOINT] INPUT',
+    # fmt: off
+    add('inputs', nargs='+', metavar='[CHECKPOINT] INPUT',
         help='checkpoint file or URL (default: the best one of the run, the saved model, or the '
-        'released weights); then images, videos, folders or quoted globs',
-    )
+             'released weights); then images, videos, folders or quoted globs')
     add_allow_non_finite(parser)
-    add(
-        '--out',
-        type=output_file,
-        metavar='FILE.json',
-        help='output: COCO results (detectors) or best classes (classifiers)',
-    )
-    add(
-        '--label-map-dir',
-        dest='label_maps',
-        type=output_folder,
-        metavar='FOLDER',
-        help='output folder of label maps (segmentors)',
-    )
+    add('--out', type=output_file, metavar='FILE.json',
+        help='output: COCO results (detectors) or best classes (classifiers)')
+    add('--label-map-dir', dest='label_maps', type=output_folder, metavar='FOLDER',
+        help='output folder of label maps (segmentors)')
     add_out_dir(parser, 'predictions', 'output folder of visualizations', 'out_dir')
     add('--no-save-vis', dest='no_drawings', action='store_true', help='save no visualizations')
-    add(
-        '--score-thr',
-        type=float,
-        metavar='SCORE',
-        help='score threshold, 0 to 1 (default: 0.3 for visualizations, none for results)',
-    )
-    add(
-        '--device',
-        default='auto',
-        help='cpu, cuda:N or auto; auto is the CPU for an exported file (default: auto)',
-    )
-    add(
-        '--batch',
-        dest='batch_size',
-        type=int,
-        default=1,
-        metavar='N',
-        help='batch size (default: 1)',
-    )
+    add('--score-thr', type=float, metavar='SCORE',
+        help='score threshold, 0 to 1 (default: 0.3 for visualizations, none for results)')
+    add('--device', default='auto',
+        help='cpu, cuda:N or auto; auto is the CPU for an exported file (default: auto)')
+    add('--batch', dest='batch_size', type=int, default=1, metavar='N',
+        help='batch size (default: 1)')
+    # fmt: on
     return parser
 
 

@@ -9,12 +9,7 @@ from typing import Any
 from mmeffvit.analysis.profile import draw_profile
 from mmeffvit.deploy.export import ToolOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED
-from mmeffvit.deploy.profile.run import (
-    ProfileOptions,
-    profile_file,
-    profile_model,
-    write_best,
-)
+from mmeffvit.deploy.profile.run import ProfileOptions, profile_file, profile_model, write_best
 from mmeffvit.deploy.profile.worker import CLOCKS
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
@@ -34,52 +29,24 @@ def make_parser() -> ArgumentParser:
     add_checkpoint(parser)
     add_graph_options(parser, 'size of the image')
     add('--images', type=Path, metavar='FOLDER', help='calibration images: also measure int8')
-    add(
-        '--score-thr',
-        type=float,
-        default=0.3,
-        metavar='SCORE',
-        help='score threshold of compared objects of int8 files (default: %(default)s)',
-    )
+    # fmt: off
+    add('--score-thr', type=float, default=0.3, metavar='SCORE',
+        help='score threshold of compared objects of int8 files (default: %(default)s)')
     add('--formats', nargs='+', choices=OPENED, metavar='SUFFIX', help='formats (default: all)')
-    add(
-        '--threads',
-        type=int,
-        nargs='+',
-        metavar='N',
-        help='numbers of threads (default: powers of two up to the number of cores)',
-    )
-    add(
-        '--seconds',
-        type=float,
-        default=1.0,
-        help='seconds per file; about three times as long for the fastest (default: %(default)s)',
-    )
-    add(
-        '--device',
-        default='auto',
-        help='cpu, cuda, cuda:N, or auto for the CPU and a GPU if there is one (default: auto)',
-    )
-    add(
-        '--clock',
-        choices=CLOCKS,
-        default='wall',
-        help='wall clock, or CPU time for one thread on a busy machine (default: wall)',
-    )
-    add(
-        '--json',
-        type=output_file,
-        metavar='FILE',
-        dest='numbers',
-        help='save all numbers to this file',
-    )
+    add('--threads', type=int, nargs='+', metavar='N',
+        help='numbers of threads (default: powers of two up to the number of cores)')
+    add('--seconds', type=float, default=1.0,
+        help='seconds per file; about three times as long for the fastest (default: %(default)s)')
+    add('--device', default='auto',
+        help='cpu, cuda, cuda:N, or auto for the CPU and a GPU if there is one (default: auto)')
+    add('--clock', choices=CLOCKS, default='wall',
+        help='wall clock, or CPU time for one thread on a busy machine (default: wall)')
+    add('--json', type=output_file, metavar='FILE', dest='numbers',
+        help='save all numbers to this file')
     add('--out', type=output_file, metavar='FILE.png', help='plot the results')
-    add(
-        '--write',
-        type=output_file,
-        metavar='FILE',
-        help='save the fastest exported file; its suffix may be omitted',
-    )
+    add('--write', type=output_file, metavar='FILE',
+        help='save the fastest exported file; its suffix may be omitted')
+    # fmt: on
     add_verbose(parser)
     return parser
 

@@ -20,40 +20,20 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_config(parser, MODEL)
     add_checkpoint(parser)
-    add(
-        '--keep',
-        type=float,
-        default=0.5,
-        metavar='RATIO',
-        help='fraction of heads to keep in each layer (default: %(default)s)',
-    )
-    add(
-        '--keep-neurons',
-        type=float,
-        metavar='RATIO',
-        help='fraction of hidden units to keep in each feed-forward layer (default: as --keep)',
-    )
-    add(
-        '--method',
-        choices=METHODS,
-        default='competition',
+    # fmt: off
+    add('--keep', type=float, default=0.5, metavar='RATIO',
+        help='fraction of heads to keep in each layer (default: %(default)s)')
+    add('--keep-neurons', type=float, metavar='RATIO',
+        help='fraction of hidden units to keep in each feed-forward layer (default: as --keep)')
+    add('--method', choices=METHODS, default='competition',
         help='criterion: competition on test images, random, or norm of the weights '
-        '(default: %(default)s)',
-    )
-    add(
-        '--max-images',
-        type=int,
-        metavar='N',
-        help='number of test images for the scores (default: all)',
-    )
+             '(default: %(default)s)')
+    add('--max-images', type=int, metavar='N',
+        help='number of test images for the scores (default: all)')
     add('--seed', type=int, default=0, help='random seed of --method random')
-    add(
-        '--out',
-        type=output_file,
-        default=Path('pruned.pth'),
-        metavar='FILE.pth',
-        help='output checkpoint; its config FILE.py is written next to it (default: %(default)s)',
-    )
+    add('--out', type=output_file, default=Path('pruned.pth'), metavar='FILE.pth',
+        help='output checkpoint; its config FILE.py is written next to it (default: %(default)s)')
+    # fmt: on
     return parser
 
 

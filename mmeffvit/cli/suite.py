@@ -18,28 +18,16 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'suite "configs/ssdlite_*.py" --work-dir work_dirs')
     add = parser.add_argument
     add('configs', nargs='*', metavar='CONFIG', help='paths, globs, or names of our configs')
-    add(
-        '--work-dir',
-        type=output_folder,
-        default='work_dirs',
-        metavar='FOLDER',
-        help='folder of suite.json, suite.md and one folder per config (default: work_dirs)',
-    )
-    add(
-        '--released',
-        action='store_true',
-        help='only test released weights (without CONFIG: all that are released)',
-    )
+    # fmt: off
+    add('--work-dir', type=output_folder, default='work_dirs', metavar='FOLDER',
+        help='folder of suite.json, suite.md and one folder per config (default: work_dirs)')
+    add('--released', action='store_true',
+        help='only test released weights (without CONFIG: all that are released)')
     add('--amp', action='store_true', help='train in mixed precision')
     add('--auto-scale-lr', action='store_true', help='scale the learning rate by the batch size')
-    add(
-        '--nproc-per-node',
-        dest='processes',
-        type=int,
-        default=1,
-        metavar='N',
-        help='number of processes per run, one per GPU (default: 1)',
-    )
+    add('--nproc-per-node', dest='processes', type=int, default=1, metavar='N',
+        help='number of processes per run, one per GPU (default: 1)')
+    # fmt: on
     add_cfg_options(parser)
     add_verbose(parser)
     return parser

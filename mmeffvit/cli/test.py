@@ -25,12 +25,8 @@ def make_parser() -> ArgumentParser:
     add = parser.add_argument
     add_run(parser, MODEL)
     add_checkpoint(parser)
-    add(
-        '--show-dir',
-        type=output_folder,
-        metavar='FOLDER',
-        help='save visualizations to this folder',
-    )
+    add('--show-dir', type=output_folder, metavar='FOLDER',
+        help='save visualizations to this folder')  # fmt: skip
     add('--out', type=output_file, metavar='FILE.pkl', help='save the predictions to this file')
     add('--tta', action='store_true', help='test-time augmentation with horizontal flips')
     return parser

@@ -54,23 +54,15 @@ def make_parser() -> ArgumentParser:
     add_training(parser)
     add_allow_non_finite(parser)
     group = parser.add_argument_group(OF_CONFIG)
-    group.add_argument(
-        '--auto-scale-lr',
-        action='store_true',
-        help='scale the learning rate by the total batch size',
-    )
-    group.add_argument(
-        '--no-check',
-        dest='check',
-        action='store_false',
-        help='do not check the config and its data before training',
-    )
+    # fmt: off
+    group.add_argument('--auto-scale-lr', action='store_true',
+                       help='scale the learning rate by the total batch size')
+    group.add_argument('--no-check', dest='check', action='store_false',
+                       help='do not check the config and its data before training')
     group = parser.add_argument_group(OF_DATA)
-    group.add_argument(
-        '--model',
-        metavar='NAME',
-        help='name of a model, see `mmeffvit models` (default: a small one)',
-    )
+    group.add_argument('--model', metavar='NAME',
+                       help='name of a model, see `mmeffvit models` (default: a small one)')
+    # fmt: on
     add_overrides(group)
     add_folders(group)
     return parser
@@ -79,91 +71,48 @@ def make_parser() -> ArgumentParser:
 def add_training(parser: ArgumentParser) -> None:
     """How steps are run."""
     add = parser.add_argument
-    add(
-        '--amp',
-        action=BooleanOptionalAction,
-        help='train in mixed precision (default: for a dataset, on accelerators)',
-    )
+    # fmt: off
+    add('--amp', action=BooleanOptionalAction,
+        help='train in mixed precision (default: for a dataset, on accelerators)')
     add('--lr', type=float, metavar='RATE', help='learning rate (default: set by the config)')
     add('--workers', type=int, metavar='N', help='data loading processes per training process')
-    add(
-        '--amp-dtype',
-        choices=('float16', ROUNDED),
+    add('--amp-dtype', choices=('float16', ROUNDED),
         help='mixed precision in this type; bfloat16 has no loss scale and works on CPUs, too '
-        '(default: float16 with --amp)',
-    )
-    add(
-        '--channels-last',
-        action=BooleanOptionalAction,
-        help='memory layout of images and feature maps (default: channels_last on CPUs)',
-    )
+             '(default: float16 with --amp)')
+    add('--channels-last', action=BooleanOptionalAction,
+        help='memory layout of images and feature maps (default: channels_last on CPUs)')
     add('--device', help='cpu, cuda, cuda:N or mps (default: an accelerator if there is one)')
-    add(
-        '--nproc-per-node',
-        dest='processes',
-        type=int,
-        metavar='N',
-        help='number of processes on this machine, one per GPU',
-    )
-    add(
-        '--resume',
-        nargs='?',
-        const='auto',
-        metavar='CHECKPOINT',
-        help='resume from CHECKPOINT (default: the latest valid one in the work dir)',
-    )
+    add('--nproc-per-node', dest='processes', type=int, metavar='N',
+        help='number of processes on this machine, one per GPU')
+    add('--resume', nargs='?', const='auto', metavar='CHECKPOINT',
+        help='resume from CHECKPOINT (default: the latest valid one in the work dir)')
+    # fmt: on
 
 
 def add_overrides(group: Any) -> None:
     """Sizes and lengths of the training on a dataset, and how it is read."""
     add = group.add_argument
-    add(
-        '--image-size',
-        type=int,
-        metavar='PIXELS',
-        help="training image size (default: the images' typical size, up to the model's)",
-    )
-    add(
-        '--batch',
-        type=batch_size,
-        metavar='N',
-        help='total batch size, or auto for the largest that fits',
-    )
+    # fmt: off
+    add('--image-size', type=int, metavar='PIXELS',
+        help="training image size (default: the images' typical size, up to the model's)")
+    add('--batch', type=batch_size, metavar='N',
+        help='total batch size, or auto for the largest that fits')
     add('--epochs', type=int, metavar='N', help="default: chosen from the dataset's size")
-    add(
-        '--patience',
-        type=int,
-        metavar='N',
-        help='stop after N epochs without improvement (0: never)',
-    )
+    add('--patience', type=int, metavar='N',
+        help='stop after N epochs without improvement (0: never)')
     add('--freeze', type=int, metavar='N', help='freeze the stem and N stages of the backbone')
-    add(
-        '--grad-accum-steps',
-        dest='accumulate',
-        type=int,
-        metavar='N',
-        help='gradient accumulation steps',
-    )
-    add(
-        '--class-balanced',
-        dest='balance',
-        action='store_true',
+    add('--grad-accum-steps', dest='accumulate', type=int, metavar='N',
+        help='gradient accumulation steps')
+    add('--class-balanced', dest='balance', action='store_true',
         help='oversample images of rare classes; for segmentors, weight classes in the loss '
-        '(default from random weights)',
-    )
+             '(default from random weights)')
     add('--weights', metavar='FILE', help='initial weights: checkpoint file or URL, or none')
-    add(
-        '--export',
-        nargs='+',
-        metavar='.SUFFIX',
+    add('--export', nargs='+', metavar='.SUFFIX',
         help='formats to export after training: .onnx (default), .xml, .pte, .mlpackage, .tflite, '
-        '.param, or none',
-    )
-    add(
-        '--int8',
-        action='store_true',
-        help='also export an int8 ONNX file, calibrated on training images',
-    )
+             '.param, or none')
+    add('--int8', action='store_true',
+        help='also export an int8 ONNX file, calibrated on training images')
+    # fmt: on
     add_reading(group)
 
 

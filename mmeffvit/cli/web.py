@@ -23,12 +23,9 @@ def make_parser() -> ArgumentParser:
         help='exported .onnx file; or work dir of a run, checkpoint, saved model, name of a model',
     )
     add('out', type=output_folder, metavar='OUT_DIR', help='output folder')
-    add(
-        '--bundle',
-        action='store_true',
+    add('--bundle', action='store_true',
         help='copy the runtime from the npm registry into the folder (default: the page loads it '
-        'from a public CDN)',
-    )
+             'from a public CDN)')  # fmt: skip
     add_shape(parser, 'fixed image size, unless MODEL is exported (default: any)')
     return parser
 

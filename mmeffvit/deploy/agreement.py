@@ -15,8 +15,8 @@ Outputs = dict[str, NDArray]  # by name
 OBJECTS = ('boxes', 'scores', 'labels')
 MASK = 0.5  # minimum probability of a mask's pixels
 MATCHED, OVERLAP, NOISE = 'matched objects', 'mean IoU of the boxes', 'signal-to-noise ratio, dB'
-EQUAL, LABELS = 'pixel agreement', 'mean IoU of the label maps'
-MINIMA = {MATCHED: 0.9, 'mean IoU of the masks': 0.8, EQUAL: 0.95, NOISE: 15.0}
+EQUAL, LABELS, MASKS = 'pixel agreement', 'mean IoU of the label maps', 'mean IoU of the masks'
+MINIMA = {MATCHED: 0.9, MASKS: 0.8, EQUAL: 0.95, NOISE: 15.0}
 
 
 class DisagreementError(UserError):
@@ -25,21 +25,13 @@ class DisagreementError(UserError):
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure of the agreement of two versions of a model.
-
-    Args:
-        kind: Name of the measure.
-        value: Measured value.
-        minimum: Lowest value of versions that agree.
-        maximum: Highest value of versions that agree.
-        output: Name of the compared output, if there are several.
-    """
+    """One measure of the agreement of two versions of a model."""
 
     kind: str
     value: float
-    minimum: float = -math.inf
-    maximum: float = math.inf
-    output: str = ''
+    minimum: float = -math.inf  # lowest value of versions that agree
+    maximum: float = math.inf  # highest value of versions that agree
+    output: str = ''  # its name, if several are compared
 
     @property
     def name(self) -> str:
@@ -69,7 +61,7 @@ class Measure:
 
     def _format(self, value: float) -> str:
         if self.kind in (MATCHED, EQUAL):
-            return percent(value)
+            return f'{100 * value:.3g} %'
         return f'{value:.3g}' if value % 1 else f'{value:.0f}'
 
     def __str__(self) -> str:
@@ -77,10 +69,6 @@ class Measure:
         limit = self._format(self.minimum if is_lower else self.maximum)
         bound = f'minimum {limit}' if is_lower else f'limit {limit}'
         return f'{self.name} {self.shown}' + (f' ({bound})' if self.is_limited else '')
-
-
-def percent(fraction: float) -> str:
-    return f'{100 * fraction:.3g} %'
 
 
 def worst(measures: Sequence[Measure], by: str = 'kind') -> list[Measure]:
@@ -94,11 +82,7 @@ def worst(measures: Sequence[Measure], by: str = 'kind') -> list[Measure]:
 
 
 def largest_error(expected: NDArray, found: NDArray) -> float:
-    """Largest difference relative to the largest value.
-
-    Raises:
-        ValueError: If the shapes differ.
-    """
+    """Largest difference relative to the largest value; ValueError if the shapes differ."""
     if expected.shape != found.shape:
         raise ValueError(f'an output has shape {found.shape} instead of {expected.shape}')
     error = np.abs(found.astype(np.float64) - expected).max()
@@ -139,8 +123,7 @@ def object_agreement(
     expected: Sequence[Outputs],
     found: Sequence[Outputs],
     score_thr: float,
-    minimum: float,
-    mask_minimum: float,
+    minima: dict[str, float],
 ) -> list[Measure]:
     """Agreement of detected objects, with one image (B = 1) per entry.
 
@@ -150,7 +133,7 @@ def object_agreement(
     """
     count = new = 0
     differences, overlaps, masks = [], [], []
-    for one, other in zip(map(_image, expected), map(_image, found), strict=True):
+    for one, other in zip(map(without_empty, expected), map(without_empty, found), strict=True):
         pairs = match_above(one, other, score_thr)
         count += int((one['scores'] >= score_thr).sum())
         above = int((other['scores'] >= score_thr).sum())
@@ -162,14 +145,14 @@ def object_agreement(
             masks += [mask_iou(one['masks'][i], other['masks'][j]) for i, j in pairs]
     measures = [
         Measure('objects', count),
-        Measure(MATCHED, len(differences) / count if count else np.nan, minimum),
-        Measure('new objects', new, maximum=math.ceil((1 - minimum) * count)),
+        Measure(MATCHED, len(differences) / count if count else np.nan, minima[MATCHED]),
+        Measure('new objects', new, maximum=math.ceil((1 - minima[MATCHED]) * count)),
         Measure('largest score difference', max(differences, default=np.nan)),
         Measure('mean score difference', float(np.mean(differences)) if differences else np.nan),
         Measure(OVERLAP, float(np.mean(overlaps)) if overlaps else np.nan),
     ]
     if masks:
-        measures.append(Measure('mean IoU of the masks', float(np.mean(masks)), mask_minimum))
+        measures.append(Measure(MASKS, float(np.mean(masks)), minima[MASKS]))
     return measures
 
 
@@ -189,10 +172,10 @@ def match_above(expected: Outputs, found: Outputs, score_thr: float) -> list[tup
     return match_objects(expected, found, allowed)
 
 
-def _image(outputs: Outputs) -> dict[str, NDArray]:
-    """The objects of the only image, without empty entries."""
-    filled = outputs['scores'][0] > 0
-    return {name: outputs[name][0][filled] for name in (*OBJECTS, 'masks') if name in outputs}
+def without_empty(outputs: Outputs) -> Outputs:
+    """The objects of an image, or of a batch of one, without empty entries."""
+    filled = outputs['scores'] > 0
+    return {name: outputs[name][filled] for name in (*OBJECTS, 'masks') if name in outputs}
 
 
 def agreement(
@@ -211,8 +194,7 @@ def agreement(
     """
     minima = MINIMA if minimum is None else dict.fromkeys(MINIMA, minimum)
     if set(OBJECTS) <= set(expected[0]):
-        limits = minima[MATCHED], minima['mean IoU of the masks']
-        return object_agreement(expected, found, score_thr, *limits)
+        return object_agreement(expected, found, score_thr, minima)
     return list(_value_agreement(expected, found, minima))
 
 

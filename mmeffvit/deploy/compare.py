@@ -16,7 +16,15 @@ from mmeffvit.config.datasets import meta_of
 from mmeffvit.inference.results import ClassScores, LabelMap, make_result
 from mmeffvit.utils.boxes import match_objects
 
-from .agreement import OBJECTS, DisagreementError, Measure, Outputs, largest_error, worst
+from .agreement import (
+    OBJECTS,
+    DisagreementError,
+    Measure,
+    Outputs,
+    largest_error,
+    without_empty,
+    worst,
+)
 from .formats.onnx.write import ExportOptions
 from .graphs.base import Graph, named
 from .runtime.predictor import paste_mask
@@ -29,27 +37,16 @@ Expect = Callable[[Images], list[Outputs]]  # expected outputs, per image
 
 @dataclass(frozen=True)
 class Limits:
-    """Tolerances for rounding errors, which depend on the order of the operations.
+    """Tolerances for rounding errors, which depend on the order of the operations."""
 
-    Args:
-        pixels: Error of a box coordinate in pixels.
-        relative: Additional error of a box coordinate, relative to the longer side of the box.
-        score: Error of a score.
-        maps: Error of feature maps, relative to the largest value.
-        label_pixels: Fraction of differing pixels of a label map, where two classes almost tie.
-        mask_pixels: Fraction of differing mask pixels of an object's box.
-        lost: Fraction of unmatched objects, whose IoU may be close to the NMS threshold.
-        mask_threshold: Lowest probability of a pixel of a mask.
-    """
-
-    pixels: float = 0.1
-    relative: float = 1e-3
+    pixels: float = 0.1  # error of a box coordinate in pixels
+    relative: float = 1e-3  # additional error, relative to the longer side of the box
     score: float = 1e-3
-    maps: float = 5e-4
-    label_pixels: float = 1e-3
-    mask_pixels: float = 1e-2
-    lost: float = 0.01
-    mask_threshold: float = 0.5
+    maps: float = 5e-4  # relative to the largest value
+    label_pixels: float = 1e-3  # fraction of differing pixels, where two classes almost tie
+    mask_pixels: float = 1e-2  # fraction of differing mask pixels of an object's box
+    lost: float = 0.01  # fraction of unmatched objects, whose IoU may be close to the NMS threshold
+    mask_threshold: float = 0.5  # lowest probability of a pixel of a mask
 
 
 PIXELS = 0.01  # limit of the error of an input, of 255
@@ -58,12 +55,7 @@ HALF = Limits(2.0, 2e-2, 2e-2, 2e-2, 2e-2, 0.1, 0.05)  # 11-bit significands
 
 
 def make_batches(image: NDArray, options: ExportOptions) -> list[Images]:
-    """The image, and for dynamic sizes two smaller ones of another shape.
-
-    Args:
-        image: (H, W, 3), RGB, resized as the config says.
-        options: Options of the export, with fixed sizes if any.
-    """
+    """An image (H, W, 3) as a batch, and for dynamic sizes two smaller ones of another shape."""
     height, width = image.shape[:2]
     # odd sides, which no stride divides
     smaller = (max(height // 2, 32) | 1, max(width * 2 // 3, 32) | 1)
@@ -82,12 +74,9 @@ def batch(image: NDArray, size: tuple[int, int], count: int) -> Images:
 
 @torch.no_grad()
 def expect_model(model: nn.Module, images: Images, sample: Any) -> list[Outputs]:
-    """Predictions of a model of mmdet or mmseg for every image, in pixels of ``images``.
+    """Predictions of a model of mmdet or mmseg, not fused, in pixels of ``images``.
 
-    Args:
-        model: The trained model, not fused.
-        images: Integer values, like an image file's.
-        sample: A data sample of the model for one image; it is copied.
+    The images have integer values; ``sample`` is the data sample of one, and is copied.
     """
     size = tuple(images.shape[2:])
     sample = deepcopy(sample)
@@ -158,9 +147,7 @@ def compare(
 def compare_pixels(expected: NDArray, found: NDArray) -> Measure:
     """Compare an image file as the config's pipeline and as an exported file's predictor read it.
 
-    Args:
-        expected: (3, H, W), RGB from 0 to 255.
-        found: The same.
+    Both are (3, H, W), RGB from 0 to 255.
     """
     if expected.shape != found.shape:
         sizes = ('{} x {}'.format(*image.shape[1:]) for image in (found, expected))
@@ -206,12 +193,6 @@ def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -
             Measure('fraction of differing mask pixels', differ, maximum=limits.mask_pixels)
         )
     return errors
-
-
-def without_empty(outputs: Outputs) -> Outputs:
-    """The outputs without empty entries."""
-    filled = outputs['scores'] > 0
-    return {name: value[filled] for name, value in outputs.items()}
 
 
 def match(

@@ -35,17 +35,11 @@ SAMPLE = 'grace_hopper.jpg'  # a person, 512 x 600 pixels
 
 @dataclass(frozen=True)
 class ToolOptions(ExportOptions):
-    """Options of an export.
+    """Options of an export."""
 
-    Args:
-        backbone_only: Export only the backbone's maps.
-        image: Image for the comparison; by default one of the config's data or matplotlib's.
-        half: Half precision, for formats that support it.
-    """
-
-    backbone_only: bool = False
-    image: Path | None = None
-    half: bool = False
+    backbone_only: bool = False  # export only the backbone's maps
+    image: Path | None = None  # to compare on; by default one of the config's data
+    half: bool = False  # half precision, for formats that support it
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,20 +69,12 @@ def export_model(
 
 @dataclass(frozen=True)
 class Source:
-    """The graph to export, and the reference for its files.
-
-    Args:
-        graph: The graph of the model.
-        metadata: Metadata of the files.
-        expect: Outputs of the model itself.
-        image: Name and image for the comparison, (H, W, 3) uint8 RGB, as a predictor of the files
-            prepares it.
-    """
+    """The graph to export, and the reference for its files."""
 
     graph: Graph
     metadata: Mapping[str, str]
-    expect: Expect
-    image: tuple[str, np.ndarray]
+    expect: Expect  # outputs of the model itself
+    image: tuple[str, np.ndarray]  # to compare on: name and prepared image, (H, W, 3) uint8 RGB
 
     def write(self, out: Path, options: ExportOptions, *, half: bool = False) -> Written:
         """See :func:`mmeffvit.deploy.write.write`."""

@@ -33,19 +33,12 @@ DEFAULT_SIZE = (256, 320)  # of noise images for files with dynamic sizes
 
 @dataclass(frozen=True)
 class Written:
-    """A file that agrees with its model.
+    """A file that agrees with its model."""
 
-    Args:
-        exported: The part of the graph that it contains.
-        batches: The images of the comparison.
-        errors: The largest errors on them.
-        text: Description of the file, and the errors.
-    """
-
-    exported: Graph
-    batches: list[Images]
-    errors: list[Measure]
-    text: str
+    exported: Graph  # the part of the graph that it contains
+    batches: list[Images]  # of the comparison
+    errors: list[Measure]  # the largest on them
+    text: str  # description of the file, and the errors
 
     def __str__(self) -> str:
         return self.text

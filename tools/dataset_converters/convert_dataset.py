@@ -26,12 +26,8 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'convert_dataset.py data/bolts data/bolts_coco', '')
     parser.add_argument('data', type=Path, help='dataset: folder, data.yaml or JSON file')
     parser.add_argument('out', type=output_folder, help='output folder')
-    parser.add_argument(
-        '--label-maps',
-        dest='for_segmentor',
-        action='store_true',
-        help='write label maps (PNG) instead of COCO files',
-    )
+    parser.add_argument('--label-maps', dest='for_segmentor', action='store_true',
+                        help='write label maps (PNG) instead of COCO files')  # fmt: skip
     parser.add_argument('--seed', type=int, default=0, help='random seed of the validation split')
     add_reading(parser)
     add_folders(parser)

@@ -13,12 +13,7 @@ import numpy as np
 from mmeffvit.cli.arguments import add_out_dir, new_parser, run_tool
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.formats.coco_file import (
-    CocoFile,
-    as_pycocotools,
-    check_objects,
-    read_lists,
-)
+from mmeffvit.data.formats.coco_file import CocoFile, as_pycocotools, check_objects, read_lists
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
@@ -45,12 +40,8 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'voc_coco.py', '')
     add = parser.add_argument
     add('--coco', type=Path, default=Path('data/coco'), help='folder of COCO 2017')
-    add(
-        '--voc',
-        type=Path,
-        default=Path('data/VOCdevkit/VOC2012'),
-        help='folder of PASCAL VOC 2012 with SegmentationClassAug',
-    )
+    add('--voc', type=Path, default=Path('data/VOCdevkit/VOC2012'),
+        help='folder of PASCAL VOC 2012 with SegmentationClassAug')  # fmt: skip
     add_out_dir(parser, 'data/voc12_coco')
     return parser
 
@@ -67,16 +58,8 @@ def prepare_voc_coco(coco: Path, voc: Path, out: Path) -> int:
     each of COCO's training images and ``coco/train.txt`` with their names. Existing label maps are
     kept, so an interrupted run can be resumed.
 
-    Args:
-        coco: COCO 2017, with ``train2017/`` and ``annotations/instances_train2017.json``.
-        voc: PASCAL VOC 2012 with its augmented set, the folder with ``JPEGImages``.
-        out: The folder to create.
-
     Returns:
         Number of label maps written.
-
-    Raises:
-        UserError: If a part of either dataset is missing, or ``out`` contains something else.
     """
     check_parts(coco, {IMAGES: 'it has the images', ANNOTATIONS: 'it has their annotations'})
     check_parts(voc, VOC_PARTS)

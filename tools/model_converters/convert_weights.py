@@ -22,11 +22,8 @@ def make_parser() -> ArgumentParser:
     add('--use-ema', dest='averaged', action='store_true', help='use the EMA weights')
     add('--backbone-only', action='store_true', help='keep only the backbone of a full model')
     add('--classifier', action='store_true', help='keep the head of a classifier')
-    add(
-        '--into',
-        metavar='BACKBONE',
-        help='load into this backbone, such as DeiTMobiAtt:t, and list all tensors',
-    )
+    add('--into', metavar='BACKBONE',
+        help='load into this backbone, such as DeiTMobiAtt:t, and list all tensors')  # fmt: skip
     add('--prefix', help='use only keys with this prefix')
     add_allow_non_finite(parser)
     return parser

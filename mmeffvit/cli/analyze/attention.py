@@ -11,28 +11,18 @@ from ..arguments import AsTuple, add_layers, add_out_dir, add_shape, new_parser
 def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'analyze attention SwiftFormer:l1 photo.jpg --out-dir attention')
     add = parser.add_argument
-    add(
-        'target',
-        metavar='CONFIG_OR_BACKBONE',
+    # fmt: off
+    add('target', metavar='CONFIG_OR_BACKBONE',
         help='config, saved model, or backbone such as SHViT:s4 or '
-        'EfficientFormerV2:s2:attention=mobile',
-    )
+             'EfficientFormerV2:s2:attention=mobile')
     add('images', nargs='+', metavar='IMAGE', help='image file')
-    add(
-        '--checkpoint',
-        metavar='FILE',
+    add('--checkpoint', metavar='FILE',
         help='checkpoint of the model or its backbone (default: of a saved or released model, '
-        'otherwise random weights)',
-    )
+             'otherwise random weights)')
     add_out_dir(parser, 'work_dirs/attention', 'output folder of .png sheets and .npz arrays')
-    add(
-        '--query',
-        nargs=2,
-        type=int,
-        action=AsTuple,
-        metavar=('X', 'Y'),
-        help='query pixel (default: mean over all queries)',
-    )
+    add('--query', nargs=2, type=int, action=AsTuple, metavar=('X', 'Y'),
+        help='query pixel (default: mean over all queries)')
+    # fmt: on
     add_layers(parser)
     add_shape(
         parser,

@@ -14,17 +14,10 @@ def make_parser() -> ArgumentParser:
     parser = new_parser(__doc__, 'analyze per-class configs/retinanet_shvit_s4.py found.pkl')
     add = parser.add_argument
     add_config(parser, MODEL)
-    add(
-        'results',
-        type=Path,
-        help='predictions of `mmeffvit test --out` or `mmeffvit predict --out`',
-    )
-    add(
-        '--out-dir',
-        type=output_folder,
-        metavar='FOLDER',
-        help='output folder (default: the folder of the results)',
-    )
+    add('results', type=Path,
+        help='predictions of `mmeffvit test --out` or `mmeffvit predict --out`')  # fmt: skip
+    add('--out-dir', type=output_folder, metavar='FOLDER',
+        help='output folder (default: the folder of the results)')  # fmt: skip
     return parser
 
 

@@ -25,19 +25,12 @@ if TYPE_CHECKING:  # torch, which programs that only open files may lack
 
 @dataclass(frozen=True)
 class Export:
-    """What is written to a file.
+    """What is written to a file."""
 
-    Args:
-        part: The part of a graph that the file contains.
-        options: Image and batch size.
-        metadata: Metadata of the file, in addition to the graph's.
-        half: float16 instead of float32.
-    """
-
-    part: 'Graph'
+    part: 'Graph'  # of a graph
     options: 'ExportOptions'
-    metadata: Mapping[str, str]
-    half: bool
+    metadata: Mapping[str, str]  # in addition to the graph's
+    half: bool  # float16 instead of float32
 
     @property
     def example(self) -> 'Tensor':
@@ -55,38 +48,21 @@ class Export:
 
 
 class Format(ABC):
-    """A kind of exported file.
-
-    Attributes:
-        suffix: Suffix of its files.
-        name: Name of the format.
-        runtime: Name of its runtime.
-        module: Module of the runtime; empty if it does not run here.
-        packages: Packages that write it.
-        companions: Suffixes of files next to it.
-        is_fixed: Whether it needs batch size 1 and a fixed size.
-        cut: Function of :mod:`mmeffvit.deploy.graphs.raw` that gives the part of a graph that a
-            file contains; empty for all of it.
-        has_half: Whether half precision is supported.
-        half_setting: The runtime's setting for computation in float16.
-        int8_source: Suffix of the float files that int8 files are made from; empty for none.
-        int8_packages: Packages that quantize.
-        runs_on_gpu: Whether it can be opened on a GPU.
-    """
+    """A kind of exported file."""
 
     suffix: str
     name: str
     runtime: str
-    module: str
-    packages: tuple[str, ...]
-    companions: tuple[str, ...] = ()
-    is_fixed = False
-    cut = ''
-    has_half = False
-    half_setting = ''
-    int8_source = ''
-    int8_packages: tuple[str, ...] = ()
-    runs_on_gpu = False
+    module: str  # of the runtime; empty if it does not run here
+    packages: tuple[str, ...]  # packages that write it
+    companions: tuple[str, ...] = ()  # suffixes of files next to it
+    is_fixed = False  # whether it needs batch size 1 and a fixed size
+    cut = ''  # function of `graphs.raw` for the part of a graph that a file contains, if not all
+    has_half = False  # whether it supports half precision
+    half_setting = ''  # the runtime's setting for computation in float16
+    int8_source = ''  # suffix of the float files that int8 files are made from; empty for none
+    int8_packages: tuple[str, ...] = ()  # packages that quantize
+    runs_on_gpu = False  # whether it can be opened on a GPU
 
     def check(self, options: 'ExportOptions', *, half: bool = False) -> None:
         """Raise UserError if files with these options cannot be written here."""

@@ -22,15 +22,10 @@ ELEMENTWISE = (ATEN.mul.Tensor, ATEN.add.Tensor, ATEN.sub.Tensor, ATEN.relu.defa
 
 
 def export_fixed(graph: nn.Module, example: Tensor, runtime: str) -> ExportedProgram:
-    """Trace ``graph`` at the size of ``example``, without no-ops.
-
-    Args:
-        graph: Maps images to a tuple of tensors, in eval mode.
-        example: Images (B, 3, H, W).
-        runtime: Name of the runtime, for messages.
+    """Trace ``graph`` at the size of the images ``example``, without no-ops.
 
     Raises:
-        UserError: If the program has a custom operator that only torch and ONNX support.
+        UserError: If the program has a custom operator that the ``runtime`` lacks.
     """
     with torch.no_grad(), quiet():
         program = torch.export.export(graph, (example,))
@@ -49,7 +44,7 @@ def fixed_module(graph: nn.Module, example: Tensor, runtime: str) -> GraphModule
     """``graph`` at the size of ``example`` as a module whose constants are computed in advance.
 
     Position biases, masks of patches, pooling matrices and priors depend on the size only. See
-    :func:`export_fixed` for the arguments and errors.
+    :func:`export_fixed` for the errors.
     """
     module = export_fixed(graph, example, runtime).module()
     for node in list(module.graph.nodes):

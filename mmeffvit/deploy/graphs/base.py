@@ -17,21 +17,13 @@ from .any_size import any_size
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Preprocessing from an RGB image of 0 to 255 to the network's input.
+    """Preprocessing from an RGB image of 0 to 255 to the network's input."""
 
-    Args:
-        mean: Mean per channel, in the order of the network's input.
-        std: Standard deviation per channel, in the same order.
-        swap_channels: Whether the network expects BGR.
-        size_divisor: Sides are padded at the bottom and on the right to multiples of it, in pixels.
-        pad_value: Value of the padding after normalization.
-    """
-
-    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
-    std: tuple[float, ...] = (1.0, 1.0, 1.0)
-    swap_channels: bool = False
-    size_divisor: int = 1
-    pad_value: float = 0.0
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)  # in the channel order of the network's input
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)  # in the same order
+    swap_channels: bool = False  # whether the network expects BGR
+    size_divisor: int = 1  # pixels; sides are padded at the bottom and right to multiples of it
+    pad_value: float = 0.0  # after normalization
 
     @classmethod
     def of(cls, preprocessor: nn.Module) -> 'Preprocessing':
@@ -135,12 +127,7 @@ class Graph(nn.Module):
         return self.results(self.normalize(images), (images.shape[2], images.shape[3]))
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
-        """The outputs for a normalized, padded batch of images.
-
-        Args:
-            x: (B, 3, H', W').
-            size: H and W of the images before padding.
-        """
+        """The outputs for normalized images (B, 3, H', W'); ``size`` is H and W before padding."""
         raise NotImplementedError
 
 

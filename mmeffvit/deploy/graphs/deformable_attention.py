@@ -15,15 +15,10 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Levels:
-    """Sizes of the levels, for the attention.
+    """Sizes of the levels, for the attention."""
 
-    Args:
-        sizes: H and W of every level; dynamic ones are symbolic.
-        extents: W and H of every level, (L, 2).
-    """
-
-    sizes: Sequence[tuple[int, int]]
-    extents: Tensor
+    sizes: Sequence[tuple[int, int]]  # H and W of every level; dynamic ones are symbolic
+    extents: Tensor  # W and H of every level, (L, 2)
 
     @classmethod
     def of(cls, features: Sequence[Tensor]) -> 'Levels':
@@ -46,14 +41,9 @@ def weighted_samples(
     mmcv's function joins the samples of all levels before it sums them, which takes as long as
     half of the sampling.
 
-    Args:
-        planes: The cells of all levels, one row per channel; G is images times heads.
-        sides: H and W of every level, flattened.
-        grids: Coordinates x and y in each level, from -1 to 1.
-        weights: Weights of the samples.
-
     Shape:
-        planes (G, c, V), grids (G, L, N, P, 2), weights (G, L, N, P) -> (G, c, N).
+        planes (G, c, V): the cells of all levels, G is images times heads; sides: H and W of every
+        level; grids (G, L, N, P, 2): x and y in [-1, 1]; weights (G, L, N, P) -> (G, c, N).
     """
     sizes = list(zip(sides[::2], sides[1::2], strict=True))
     levels = planes.split([height * width for height, width in sizes], dim=2)

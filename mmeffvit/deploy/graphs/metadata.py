@@ -69,12 +69,8 @@ def config_metadata(
 ) -> dict[str, str]:
     """Classes, test settings and text of a config, as strings by name.
 
-    Args:
-        config: The config of the model.
-        model: The model.
-        dataset_meta: `classes` and `palette` of the training data.
-        category_ids: COCO's category ids by label, if they are known.
-        label_offset: 1 if 0 is no class in the dataset's own label maps, otherwise 0.
+    ``dataset_meta`` has `classes` and `palette` of the training data, ``category_ids`` are COCO's
+    by label, and ``label_offset`` is 1 if 0 is no class in the dataset's own label maps.
     """
     test_cfg = getattr(model, 'test_cfg', None) or {}  # classifiers have none
     test_cfg = test_cfg.get('rcnn', test_cfg)
@@ -151,11 +147,7 @@ def resize_of(config: Config) -> dict[str, Any]:
 
 
 def check_transform(step: Mapping[str, Any], config: Config) -> str:
-    """The name of a transform of a test pipeline.
-
-    Raises:
-        UserError: If exported files cannot replace it.
-    """
+    """The name of a transform of a test pipeline; UserError if files cannot replace it."""
     cls = class_of(step, config.get('default_scope'), TRANSFORMS)
     name = getattr(cls, '__name__', '')
     if name not in STAGES or cls.__module__.partition('.')[0] not in PACKAGES:

@@ -61,10 +61,8 @@ class SegFormerFusion(nn.Module):
     """SegFormer's head with the convolution of its concatenated maps before their resize.
 
     A 1x1 convolution and a bilinear resize commute: every map is convolved at its own size, and the
-    results are added. The logits are equal up to rounding, with a third of the MACs.
-
-    Args:
-        head: A ``SegformerHead`` of mmseg or ours, fused.
+    results are added. The logits are equal up to rounding, with a third of the MACs. The ``head``
+    is a ``SegformerHead`` of mmseg or ours, fused.
 
     Shape:
         Maps (B, C, H, W) of a backbone or neck -> (B, classes, H, W), at the size of the first.

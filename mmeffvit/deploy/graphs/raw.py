@@ -23,10 +23,6 @@ class RawGraph(nn.Module):
     ``finish(*values, size=...)`` returns the outputs of the full graph from the outputs of this
     one, for images of that size.
 
-    Args:
-        graph: The full graph.
-        size: H and W of the images.
-
     Shape:
         images (1, 3, H, W) -> the outputs in the order of ``output_names``.
 
@@ -186,13 +182,7 @@ def without_selection(
     boxes: type[RawGraph] = RawBoxes,
     labels: type[RawGraph] = RawLogits,
 ) -> Graph | RawGraph:
-    """The graph without NMS and without argmax; backbones are returned unchanged.
-
-    Args:
-        graph: An export graph.
-        size: H and W of the images.
-        boxes: Type of the result for a dense detector.
-        labels: Type of the result for a segmentor.
+    """The graph as ``boxes`` of a dense detector or ``labels`` of a segmentor; others unchanged.
 
     Raises:
         UserError: If it selects objects inside the network.

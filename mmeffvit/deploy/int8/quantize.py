@@ -33,23 +33,14 @@ Compare = Callable[[Attempt], tuple[list[Measure], tuple[float, float]]]
 
 @dataclass(frozen=True)
 class Quantization:
-    """Result of a quantization.
-
-    Args:
-        out: The file that was written.
-        calibrated: Number of calibration images.
-        held_out: Number of other images, used for the comparison.
-        chosen: The model that was written.
-        trials: All trials in order.
-        sizes: Bytes of the float file and of the int8 file, with its weights.
-    """
+    """Result of a quantization."""
 
     out: Path
-    calibrated: int
-    held_out: int
-    chosen: Trial
-    trials: tuple[Trial, ...]
-    sizes: tuple[int, int]
+    calibrated: int  # number of calibration images
+    held_out: int  # number of other images, used for the comparison
+    chosen: Trial  # the model that was written
+    trials: tuple[Trial, ...]  # in order
+    sizes: tuple[int, int]  # bytes of the float file and of the int8 file, with its weights
 
     def __str__(self) -> str:
         attempt = self.chosen.attempt
@@ -164,11 +155,7 @@ def quantize(
 
 
 def targets(model: Path, out: Path) -> tuple[Path, list[Format]]:
-    """The checked output, and the formats to choose from.
-
-    Raises:
-        UserError: If the model has another suffix, or the output cannot be written.
-    """
+    """The checked output, and the formats to choose from."""
     can_be = [kind for kind in BY_SUFFIX.values() if kind.int8_source]
     kinds = [kind for kind in can_be if kind.int8_source == model.suffix]
     if not kinds:
@@ -194,11 +181,7 @@ def first_agreeing(
     exclude: Sequence[str],
     compare: Compare,
 ) -> list[Trial]:
-    """The trials of every format up to the first that agrees.
-
-    Raises:
-        UserError: If the last format has none, and no other has one.
-    """
+    """The trials of every format up to its first that agrees."""
     trials: list[Trial] = []
     for kind in kinds:
         try:
@@ -215,11 +198,7 @@ def first_agreeing(
 
 
 def open_quantizer(kind: Format, model: Path, inputs: Sequence[NDArray]) -> Any:
-    """A quantizer of a file, calibrated on ``inputs``.
-
-    Raises:
-        UserError: If the file is invalid or has nothing to quantize, or a package is missing.
-    """
+    """A quantizer of a file, calibrated on ``inputs``."""
     for package in kind.int8_packages:
         require(package, f'An int8 {kind.suffix}')
     with readable(model):  # user errors of images pass through
@@ -230,11 +209,7 @@ def open_quantizer(kind: Format, model: Path, inputs: Sequence[NDArray]) -> Any:
 
 
 def attempts(quantizer: Any, exclude: Sequence[str]) -> Iterator[Attempt]:
-    """Models to try, each made on first use.
-
-    Raises:
-        UserError: If a name belongs to no layer that can be quantized.
-    """
+    """Models to try, each made on first use; UserError if a name belongs to no layer."""
     if list(exclude) == ['auto']:
         yield from quantizer.attempts()
         return
@@ -267,11 +242,7 @@ def note_of(
 
 
 def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]:
-    """Evenly spaced images for calibration, and others for the comparison.
-
-    Raises:
-        UserError: If there are fewer than two, or ``samples`` is less than 1.
-    """
+    """Evenly spaced images for calibration, at most ``samples``, and others to compare on."""
     if samples < 1:
         raise UserError(f'--max-images is {samples}; give 1 or more')
     if len(paths) < 2:

@@ -17,26 +17,19 @@ MAX_SHARE = 0.25  # largest fraction of parts kept in float
 
 @dataclass(frozen=True)
 class Group:
-    """Consecutive layers, and the noise of quantizing them.
-
-    Args:
-        nodes: Names of the layers.
-        noise: Power of the noise at the end of the network, relative to the signal.
-    """
+    """Consecutive layers, and the noise of quantizing them."""
 
     nodes: tuple[str, ...]
-    noise: float
+    noise: float  # power of the noise at the end of the network, relative to the signal
 
 
 def measure(
     nodes: Sequence[str], noise: Callable[[Sequence[str]], float], count: int = GROUPS
 ) -> list[Group]:
-    """Measure the noise of the parts of a network one at a time.
+    """Measure the noise of ``count`` parts of a network, of nearly equal length, one at a time.
 
-    Args:
-        nodes: Names of the layers in topological order.
-        noise: Noise that quantizing these layers causes.
-        count: Number of parts of nearly equal length; the time is proportional to it.
+    The ``nodes`` are the names of its layers in topological order; ``noise`` is that of quantizing
+    some of them.
     """
     count = min(count, len(nodes))
     ends = [len(nodes) * part // count for part in range(count + 1)]

@@ -22,38 +22,23 @@ TICK = 0.02  # minimum CPU seconds of a round: some kernels count in steps of 4 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A quantized model that is not written yet.
+    """A quantized model that is not written yet."""
 
-    Args:
-        settings: A description of what was quantized.
-        excluded: Names of layers that remain in float.
-        quantized: Number of layers in int8.
-        open: Loads it, with a number of threads.
-        save: Writes it with metadata.
-    """
-
-    settings: str
-    excluded: tuple[str, ...]
-    quantized: int
-    open: Callable[[int], Session]
-    save: Callable[[Path, Mapping[str, str]], None]
+    settings: str  # what was quantized, in words
+    excluded: tuple[str, ...]  # names of layers that remain in float
+    quantized: int  # number of layers in int8
+    open: Callable[[int], Session]  # loads it, with a number of threads
+    save: Callable[[Path, Mapping[str, str]], None]  # writes it with metadata
 
 
 @dataclass(frozen=True)
 class Trial:
-    """An attempt compared with the float file.
-
-    Args:
-        kind: The format of the file.
-        attempt: The model.
-        measures: Its agreement.
-        milliseconds: Median time per image on one thread, of the float file and of this model.
-    """
+    """An attempt compared with the float file."""
 
     kind: Format
     attempt: Attempt
     measures: list[Measure]
-    milliseconds: tuple[float, float]
+    milliseconds: tuple[float, float]  # per image on one thread: the float file's, this model's
 
     @property
     def agrees(self) -> bool:
@@ -78,7 +63,7 @@ class Trial:
 
 
 def choose(model: Path, trials: Sequence[Trial], *, allow_slower: bool) -> Trial:
-    """The fastest of the models that agree, after the most faithful one of each runtime is taken.
+    """The fastest among the most faithful models of each runtime.
 
     Raises:
         UserError: If none agrees, or none is faster than the float file.

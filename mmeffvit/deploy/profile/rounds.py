@@ -106,15 +106,10 @@ def working_here(job: Job) -> Callable[[object], Answer]:
 def time_in_rounds(
     jobs: Mapping[Key, Job], seconds: float, last_steps: Mapping[Key, float] | None = None
 ) -> tuple[dict[Key, Timing], dict[Key, str]]:
-    """Time files in rounds.
+    """Times of files, all with the same number of threads, and why others cannot be run.
 
-    Args:
-        jobs: The files, with the same number of threads.
-        seconds: Time for each, about three times as much for those that may be the fastest.
-        last_steps: Seconds of what the application does after a run of a file.
-
-    Returns:
-        Times, and for files that cannot be run the reasons.
+    Each is run for some ``seconds``, and those that may be the fastest about three times as long;
+    ``last_steps`` are the seconds of what the application does after each run of a file.
     """
     failures: dict[Key, str] = {}
     timings = {key: Timing(job.threads, (), (last_steps or {}).get(key, 0.0))

@@ -22,14 +22,7 @@ from mmeffvit.utils.machine import cpu_name, num_cores
 from mmeffvit.utils.messages import step
 from mmeffvit.utils.text import counted
 
-from .candidates import (
-    Candidate,
-    check_exported,
-    exported_files,
-    float_files,
-    gpu_files,
-    int8_file,
-)
+from .candidates import Candidate, check_exported, exported_files, float_files, gpu_files, int8_file
 from .pytorch import find_gpu, gpu_name
 from .report import Measured, Profile
 from .rounds import time_in_rounds
@@ -190,11 +183,7 @@ def make_files(
 def measure(
     name: str, files: Sequence[Candidate], images: Images, folder: Path, options: ProfileOptions
 ) -> Profile:
-    """Time the files that agree.
-
-    Raises:
-        UserError: If there is none.
-    """
+    """Time the files that agree; UserError if there is none."""
     absent = [each for each in files if not each.agrees]
     chosen = [each for each in files if each.agrees and (options.on_cpu or each.device != 'cpu')]
     stored = folder / 'images.npy'

@@ -18,10 +18,7 @@ def last_steps(
 ) -> Mapping[str, NDArray]:
     """The objects or label map of a file that returns all boxes or logits; others are unchanged.
 
-    Args:
-        outputs: Outputs by name, of one image.
-        metadata: Metadata of the file.
-        size: Height and width of the image.
+    The outputs are those for one image, with its height and width as ``size``.
     """
     if set(outputs) == set(OBJECTS[:2]):
         found = post_process(

@@ -92,47 +92,26 @@ NO_RESIZE = dict(
 
 @dataclass(frozen=True)
 class Metadata:
-    """The metadata of a file that its users need, with defaults for missing entries.
+    """The metadata of a file that its users need, with defaults for missing entries."""
 
-    Args:
-        task: One of :data:`TASKS`, or empty.
-        network_colors: Channel order of the network, 'RGB' or 'BGR'.
-        classes: Class names by label.
-        palette: RGB colors by label; None if there are none.
-        mean: Mean color in the channel order of the network.
-        std: Standard deviation of the colors, in the same order.
-        pad_value: Value of the padding after normalization.
-        mask_threshold: Lowest probability of the pixels of an object.
-        score_threshold: Lowest score of an object.
-        iou_threshold: IoU threshold of NMS.
-        max_per_img: Largest number of objects.
-        class_agnostic: Whether NMS ignores the classes.
-        label_threshold: Lowest probability of label 1, if there is one logit for two labels.
-        align_corners: Whether logits are resized with aligned corners.
-        size_divisor: Sides are padded to multiples of it inside the file.
-        label_offset: 1 if 0 is no class in the label maps of the dataset, otherwise 0.
-        category_ids: COCO category ids by label; empty if they are not known.
-        resize: Settings of the resize, see :func:`mmeffvit.deploy.graphs.metadata.resize_of`.
-    """
-
-    task: str = ''
-    network_colors: str = 'RGB'
-    classes: tuple[str, ...] = ()
-    palette: list[list[int]] | None = None
-    mean: Sequence[float] = (0, 0, 0)
-    std: Sequence[float] = (1, 1, 1)
-    pad_value: float = 0
-    mask_threshold: float = 0.5
-    score_threshold: float = 0.0
-    iou_threshold: float = 0.5
-    max_per_img: int = 100
-    class_agnostic: bool = False
-    label_threshold: float = 0.5
-    align_corners: bool = False
-    size_divisor: int = 1
-    label_offset: int = 0
-    category_ids: Sequence[int] = ()
-    resize: Mapping[str, Any] = field(default_factory=dict)
+    task: str = ''  # one of TASKS, or empty
+    network_colors: str = 'RGB'  # channel order of the network, 'RGB' or 'BGR'
+    classes: tuple[str, ...] = ()  # class names by label
+    palette: list[list[int]] | None = None  # RGB colors by label; None if there are none
+    mean: Sequence[float] = (0, 0, 0)  # mean color in the channel order of the network
+    std: Sequence[float] = (1, 1, 1)  # standard deviation of the colors, in the same order
+    pad_value: float = 0  # value of the padding after normalization
+    mask_threshold: float = 0.5  # lowest probability of the pixels of an object
+    score_threshold: float = 0.0  # lowest score of an object
+    iou_threshold: float = 0.5  # IoU threshold of NMS
+    max_per_img: int = 100  # largest number of objects
+    class_agnostic: bool = False  # whether NMS ignores the classes
+    label_threshold: float = 0.5  # lowest probability of label 1, if one logit has two labels
+    align_corners: bool = False  # whether logits are resized with aligned corners
+    size_divisor: int = 1  # sides are padded to multiples of it inside the file
+    label_offset: int = 0  # 1 if 0 is no class in the label maps of the dataset, otherwise 0
+    category_ids: Sequence[int] = ()  # COCO category ids by label; empty if they are not known
+    resize: Mapping[str, Any] = field(default_factory=dict)  # see `graphs.metadata.resize_of`
 
     @property
     def fill(self) -> tuple[float, ...]:

@@ -130,13 +130,8 @@ class ExportedPredictor(BasePredictor):
         return Detections(None, None, boxes, scores, labels, self.classes, masks).within(size)
 
     def _checked(self, labels: NDArray) -> NDArray:
-        """Labels as int64.
-
-        Raises:
-            UserError: If one cannot be the label of a class.
-        """
-        limit = len(self.metadata.category_ids) or MAX_LABELS
-        check_labels(labels, limit)
+        """Labels as int64; UserError if one cannot be the label of a class."""
+        check_labels(labels, len(self.metadata.category_ids) or MAX_LABELS)
         return labels.astype(np.int64)
 
 
@@ -171,14 +166,9 @@ def paste_mask(
 
     The probability of a pixel is interpolated at its center, with zeros outside the grid.
 
-    Args:
-        mask: Probabilities on a grid over the box, (M, M).
-        box: Left, top, right and bottom, in pixels.
-        shape: Height and width of the image.
-        threshold: Smallest probability of the pixels of the object.
-
     Shape:
-        -> (H, W), bool.
+        mask (M, M): probabilities on a grid over the box; box (4,): left, top, right and bottom, in
+        pixels -> (H, W) of the image, whether the probability is at least ``threshold``.
     """
     left, top, right, bottom = (float(value) for value in box)
     columns, x = interpolation(left, right, shape[1], mask.shape[1])

@@ -31,33 +31,21 @@ CV2 = {
 
 @dataclass(frozen=True)
 class Resized:
-    """A resized image.
+    """A resized image."""
 
-    Args:
-        image: (H, W, 3), uint8 or float32, including padding.
-        content: Height and width without padding.
-        factors: Scale factors of width and height.
-        original: Height and width before the resize.
-    """
-
-    image: NDArray
-    content: tuple[int, int]
-    factors: tuple[float, float]
-    original: tuple[int, int]
+    image: NDArray  # (H, W, 3), uint8 or float32, including padding
+    content: tuple[int, int]  # height and width without padding
+    factors: tuple[float, float]  # scale factors of width and height
+    original: tuple[int, int]  # height and width before the resize
 
 
 def read(path: Path, metadata: Metadata) -> NDArray:
-    """Read an image with the decoder of the config: (H, W, 3) BGR.
-
-    Raises:
-        UserError: If it cannot be decoded completely.
-    """
+    """Read an image with the decoder of the config: (H, W, 3) BGR; UserError if it is broken."""
     if metadata.resize['decoder'] == 'cv2':
         return read_image(path)
     try:
-        return np.ascontiguousarray(
-            read_colors(path, as_mmcv=True)[..., ::-1]
-        )  # not rotated as EXIF says
+        # not rotated as EXIF says
+        return np.ascontiguousarray(read_colors(path, as_mmcv=True)[..., ::-1])
     except Unreadable as error:
         raise UserError(f'an image cannot be read: {error}') from error
 
@@ -187,13 +175,8 @@ def reader_of(
 ) -> Callable[[Path], NDArray]:
     """A function that reads an image for a file: (1, 3, H, W), float32, RGB from 0 to 255.
 
-    Args:
-        shape: Shape of its input; dynamic sides are not integers.
-        metadata: Metadata of the file.
-        size: Height and width to resize images to instead.
-
     Raises:
-        UserError: If the file has no size, or another one than ``size``.
+        UserError: If the input ``shape`` of the file has no size, or another one than ``size``.
     """
     fixed = fixed_size(shape)
     if fixed and size and fixed != tuple(size):
@@ -212,10 +195,6 @@ def prepare(path: Path, metadata: Metadata, fixed: tuple[int, int] | None = None
 
 
 def check_size(size: tuple[int, ...] | None, what: str) -> None:
-    """Check the height and width of images for a model.
-
-    Raises:
-        UserError: If one is not a valid number of pixels.
-    """
+    """Raise UserError if the height or width of images is not a valid number of pixels."""
     if size is not None and not all(type(s) is int and 1 <= s <= MAX_SIDE for s in size):
         raise UserError(f'{what} is {tuple(size)}; give two integers from 1 to {MAX_SIDE:,}')

@@ -21,19 +21,12 @@ MAX_LABELS = 2**16 - 1  # label maps are written with 16 bits
 
 @dataclass(frozen=True)
 class Session:
-    """A loaded file.
+    """A loaded file."""
 
-    Args:
-        shape: (B, 3, H, W) of the images; sizes that are not fixed are not integers.
-        outputs: Names of the outputs.
-        metadata: Metadata of the file, strings by name.
-        compute: Outputs by name for images (B, 3, H, W).
-    """
-
-    shape: tuple[Any, ...]
-    outputs: tuple[str, ...]
+    shape: tuple[Any, ...]  # (B, 3, H, W) of the images; sizes that are not fixed are not integers
+    outputs: tuple[str, ...]  # names
     metadata: Mapping[str, str]
-    compute: Callable[[NDArray], dict[str, NDArray]]
+    compute: Callable[[NDArray], dict[str, NDArray]]  # outputs by name for images (B, 3, H, W)
 
     def run(self, images: NDArray) -> dict[str, NDArray]:
         """Outputs by name for images (B, 3, H, W).
@@ -56,11 +49,7 @@ class Session:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Context for loading an exported file.
-
-    Raises:
-        UserError: If it is missing or invalid.
-    """
+    """Context for loading an exported file; UserError if it is missing or invalid."""
     if not path.is_file():
         raise UserError(f'{str(path)!r} does not exist; `mmeffvit export` writes such a file')
     try:
@@ -75,10 +64,9 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def check_input(shape: tuple[Any, ...], path: Path) -> None:
-    """Check the shape of the input of a model, empty if it is not one tensor of floats.
+    """Raise UserError unless a model takes one batch of images.
 
-    Raises:
-        UserError: If it is not one batch of images.
+    The shape of its input is empty if that is not one tensor of floats.
     """
     if len(shape) != 4 or (isinstance(shape[1], int) and shape[1] != 3):
         takes = f'images of shape {shape}' if shape else 'other inputs'
@@ -87,11 +75,7 @@ def check_input(shape: tuple[Any, ...], path: Path) -> None:
 
 
 def check_outputs(outputs: Mapping[str, NDArray], images: NDArray) -> None:
-    """Check the objects or the label map that a file returns for images (B, 3, H, W).
-
-    Raises:
-        UserError: If the shape or type of an output is wrong, or a value is beyond its range.
-    """
+    """Raise UserError if a shape, type or value of objects, logits or a label map is wrong."""
     count, _, height, width = images.shape
     wanted: dict[str, tuple[str, tuple[int, ...]]] = {}  # kinds of NumPy types, and shapes
     if others := [name for name, value in outputs.items() if not isinstance(value, np.ndarray)]:

@@ -61,11 +61,7 @@ def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool
 
 
 def describe_page(path: Path) -> dict[str, Any]:
-    """The settings of a model for the scripts, validated.
-
-    Raises:
-        UserError: If it cannot run in a browser.
-    """
+    """The settings of a model for the scripts; UserError if it cannot run in a browser."""
     if path.suffix != '.onnx':
         raise UserError(f'{path} has the suffix {path.suffix!r}; a browser runs .onnx files')
     predictor = ExportedPredictor(path)
@@ -113,11 +109,7 @@ def rgb(value: Any) -> list[float]:
 
 
 def check_folder(out: Path) -> None:
-    """Check that a folder is absent, empty, or contains an earlier page and nothing else.
-
-    Raises:
-        UserError: If it contains anything else.
-    """
+    """Raise UserError if a folder contains anything but an earlier page."""
     found = {path.name for path in out.iterdir()} if out.is_dir() else set()
     others = found - page_files(out)
     if others:

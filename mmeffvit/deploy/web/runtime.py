@@ -85,11 +85,7 @@ def fetch_runtime() -> dict[str, bytes]:
 
 
 def check_hash(name: str, content: bytes, expected: str) -> None:
-    """Compare a file with its hash, in the form of npm and of browsers.
-
-    Raises:
-        UserError: If it is another file.
-    """
+    """Raise UserError if a file has another hash, in the form of npm and of browsers."""
     algorithm = expected.partition('-')[0]
     digest = base64.b64encode(hashlib.new(algorithm, content).digest()).decode()
     if f'{algorithm}-{digest}' != expected:

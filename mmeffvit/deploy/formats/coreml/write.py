@@ -34,13 +34,8 @@ THRESHOLDS = ('iouThreshold', 'confidenceThreshold')
 def to_coreml(export: Export, out: str | os.PathLike, metadata: Mapping[str, str]) -> None:
     """Convert a graph at one input size to an ML program for iOS 16, macOS 13 or later.
 
-    Detectors and segmentors take an image, backbones an array. The saved package is read back, and
-    its inputs and outputs are compared with the graph's.
-
-    Args:
-        export: What is written; in float16, it is computed as Apple's Neural Engine does.
-        out: Path that ends in ``.mlpackage``, a folder.
-        metadata: Metadata stored in the package.
+    Detectors and segmentors take an image, backbones an array. In float16, they are computed as
+    Apple's Neural Engine does. The saved package is read back.
 
     Raises:
         UserError: If an operator cannot be converted, or inputs or outputs of the package differ

@@ -1,6 +1,6 @@
 """ExecuTorch, PyTorch's runtime for phones, with XNNPACK's CPU kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -25,28 +25,24 @@ DECOMPOSITIONS = {ATEN.split_with_sizes.default: slices, ATEN.split.sizes: slice
 
 @dataclass(frozen=True)
 class Delegation:
-    """The part of a program that XNNPACK runs; portable kernels run the rest.
+    """The part of a program that XNNPACK runs; portable kernels run the rest."""
 
-    Args:
-        delegated: Number of operators that XNNPACK runs.
-        portable: Number of other operators, without ``getitem``.
-        subgraphs: Number of XNNPACK partitions.
-        portable_names: Names of the other operators, without duplicates.
-    """
-
-    delegated: int
-    portable: int
-    subgraphs: int
-    portable_names: tuple[str, ...]
+    delegated: int  # number of operators that XNNPACK runs
+    portable: Mapping[str, int]  # number of other operators by name, without ``getitem``
+    subgraphs: int  # number of XNNPACK partitions
 
     @property
     def share(self) -> float:
-        return self.delegated / max(self.delegated + self.portable, 1)
+        return self.delegated / max(self.total, 1)
+
+    @property
+    def total(self) -> int:
+        return self.delegated + sum(self.portable.values())
 
     def __str__(self) -> str:
-        others = ', '.join(self.portable_names) or 'none'
+        others = ', '.join(sorted(self.portable)) or 'none'
         return (
-            f'XNNPACK runs {self.delegated} of {self.delegated + self.portable} operators '
+            f'XNNPACK runs {self.delegated} of {self.total} operators '
             f'({self.share:.0%}) in {self.subgraphs} partitions; others: {others}'
         )
 
@@ -81,9 +77,4 @@ def count(module: torch.fx.GraphModule) -> Delegation:
         for name, row in info.delegation_by_operator.items()
         if row.non_delegated and name != 'getitem'
     }
-    return Delegation(
-        delegated=info.num_delegated_nodes,
-        portable=sum(left.values()),
-        subgraphs=info.num_delegated_subgraphs,
-        portable_names=tuple(sorted(left)),
-    )
+    return Delegation(info.num_delegated_nodes, left, info.num_delegated_subgraphs)

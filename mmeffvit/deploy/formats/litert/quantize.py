@@ -28,10 +28,6 @@ MAX_BIAS = 2**30  # of int32
 class LiteRTQuantizer:
     """Quantizes a LiteRT file, all layers with weights together.
 
-    Args:
-        path: The file.
-        images: Calibration images (1, 3, H, W).
-
     Attributes:
         nodes: Names of the outputs of the layers with weights, in topological order.
     """
@@ -47,11 +43,7 @@ class LiteRTQuantizer:
         yield self.attempt(())
 
     def attempt(self, excluded: Sequence[str]) -> Attempt:
-        """Quantize all layers.
-
-        Raises:
-            UserError: If one is to be kept in float.
-        """
+        """Quantize all layers; UserError if one is to be kept in float."""
         if excluded:
             raise UserError(
                 f'--exclude is {" ".join(excluded)}; a .tflite is quantized as a whole: choose '
@@ -96,11 +88,7 @@ def int8_litert(model: bytes, images: Iterable[NDArray]) -> tuple[bytes, int]:
 def prepared(tools: Any, model: bytes, silu: Iterable[str], precise: Iterable[str]) -> Any:
     """A quantizer that knows the operators to quantize.
 
-    Args:
-        tools: The module of the quantizer.
-        model: The file.
-        silu: Products to quantize, by their outputs.
-        precise: Operators to keep in float, by their outputs.
+    These include the products ``silu`` and exclude ``precise`` operators, given by their outputs.
     """
     work = tools.Quantizer(model)
     chosen = [('.*', name) for name in (*WEIGHTED, *BETWEEN)]

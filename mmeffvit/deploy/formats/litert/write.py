@@ -55,17 +55,10 @@ class ChannelsLast(nn.Module):
 
 @dataclass(frozen=True)
 class OperatorCounts:
-    """The operators of a file, and those that LiteRT's GPU delegate leaves to the CPU.
+    """The operators of a file, and those that LiteRT's GPU delegate leaves to the CPU."""
 
-    Args:
-        operators: Number of operators by name; custom operators, such as TensorFlow's (flex),
-            keep their names from the file.
-        rejected: The part of them that is not in :data:`GPU_OPERATORS`, or has a tensor with more
-            than four axes.
-    """
-
-    operators: Mapping[str, int]
-    rejected: Mapping[str, int]
+    operators: Mapping[str, int]  # by name; custom operators keep their names from the file
+    rejected: Mapping[str, int]  # not in GPU_OPERATORS, or with a tensor of more than four axes
 
     def __str__(self) -> str:
         total, rejected = sum(self.operators.values()), sum(self.rejected.values())

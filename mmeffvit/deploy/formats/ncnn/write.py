@@ -21,13 +21,10 @@ HIGHEST = torch.finfo(torch.float32).max
 
 
 def to_ncnn(export: Export, out: Path, metadata: Mapping[str, str]) -> Counter[str]:
-    """Convert a graph with a fixed input size to ncnn: ``out``, its weights and its metadata.
+    """Convert a graph to ncnn, and return the number of layers by type.
 
     The weights are next to ``out`` in ``.bin``, the metadata in ``.json``. Blobs keep the graph's
     names: ``images`` and its ``output_names``, without the batch axis.
-
-    Returns:
-        The number of layers by type.
 
     Raises:
         UserError: If pnnx or ncnn is not installed, or ncnn has no layer for an operator; the

@@ -26,28 +26,7 @@ INSTALL = 'pip uninstall --yes onnxruntime; pip install onnxruntime-gpu'  # one 
 
 
 def open_onnx(model: str | os.PathLike | bytes, threads: int = 0, device: str = 'cpu') -> Session:
-    """See :func:`open_session`."""
-    session = open_session(model, threads, device)
-    inputs = session.get_inputs()
-    shape = tuple(inputs[0].shape) if [each.type for each in inputs] == ['tensor(float)'] else ()
-    names = tuple(output.name for output in session.get_outputs())
-
-    def run(images: NDArray) -> dict[str, NDArray]:
-        values = session.run(names, {inputs[0].name: images})
-        return dict(zip(names, values, strict=True))
-
-    return Session(shape, names, dict(session.get_modelmeta().custom_metadata_map), run)
-
-
-def open_session(
-    model: str | os.PathLike | bytes, threads: int = 0, device: str = 'cpu'
-) -> 'InferenceSession':
-    """Load a file, or its bytes, with all graph optimizations.
-
-    Args:
-        model: The file, or its content.
-        threads: Number of threads; 0 for one per core.
-        device: 'cpu', or a GPU as 'cuda' or 'cuda:N'.
+    """Load a file, or its bytes, with all graph optimizations; 0 threads are one per core.
 
     Raises:
         UserError: If onnxruntime is not installed, or cannot use the device.
@@ -58,8 +37,18 @@ def open_session(
     options.log_severity_level = ERRORS
     source = model if isinstance(model, bytes) else str(model)
     if device == 'cpu':
-        return runtime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
-    return open_on_gpu(runtime, source, options, device)
+        session = runtime.InferenceSession(source, options, providers=['CPUExecutionProvider'])
+    else:
+        session = open_on_gpu(runtime, source, options, device)
+    inputs = session.get_inputs()
+    shape = tuple(inputs[0].shape) if [each.type for each in inputs] == ['tensor(float)'] else ()
+    names = tuple(output.name for output in session.get_outputs())
+
+    def run(images: NDArray) -> dict[str, NDArray]:
+        values = session.run(names, {inputs[0].name: images})
+        return dict(zip(names, values, strict=True))
+
+    return Session(shape, names, dict(session.get_modelmeta().custom_metadata_map), run)
 
 
 def open_on_gpu(

@@ -45,10 +45,6 @@ class OnnxQuantizer:
     products of two activations (attention), softmax, norms, other activation functions and
     post-processing remain in float.
 
-    Args:
-        path: The ONNX file.
-        images: Calibration images (1, 3, H, W).
-
     Attributes:
         weight_bits: 7 or 8.
         float_model: The graph, simplified for quantization.

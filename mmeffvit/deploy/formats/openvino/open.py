@@ -18,21 +18,12 @@ def core() -> Any:
     On CPUs with AMX, each ``Core`` replaces the signal stack of the process, and restores the
     previous one when it ends. If cores do not end in reverse order, that stack is gone (OpenVINO
     2026.4), and the next signal ends the process.
-
-    Raises:
-        UserError: If openvino is not installed.
     """
     return require('openvino', 'Running OpenVINO').Core()
 
 
 def open_openvino(model: Any, threads: int = 0, *, half: bool = False) -> Session:
-    """Compile an ``openvino.Model`` for the CPU.
-
-    Args:
-        model: The model.
-        threads: Number of threads; 0 for OpenVINO's default.
-        half: Compute in float16 if the CPU can, otherwise in float32.
-    """
+    """Compile an ``openvino.Model`` for the CPU; ``half`` computes in float16 if the CPU can."""
     # without a hint, CPUs with bfloat16 support would use it
     settings: dict[str, Any] = {'INFERENCE_PRECISION_HINT': 'f16' if half else 'f32'}
     if threads:

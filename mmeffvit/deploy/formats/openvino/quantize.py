@@ -27,10 +27,6 @@ class OpenVINOQuantizer:
     NNCF chooses what is quantized between the layers, such as sums and norms. The last 1x1
     convolutions of a detector and their inputs stay in float.
 
-    Args:
-        path: The ONNX file.
-        images: Calibration images (1, 3, H, W).
-
     Attributes:
         nodes: Names of the quantizable layers, in topological order.
     """
@@ -54,11 +50,7 @@ class OpenVINOQuantizer:
         preset: str = 'MIXED',
         settings: str = 'asymmetric activations',
     ) -> Attempt:
-        """Quantize all layers but ``excluded``, with a preset of NNCF.
-
-        Raises:
-            UserError: If OpenVINO cannot run the file.
-        """
+        """Quantize all layers but ``excluded``; UserError if OpenVINO cannot run the file."""
         try:
             with quiet():
                 model = self.nncf.quantize(

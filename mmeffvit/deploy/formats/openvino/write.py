@@ -29,15 +29,8 @@ def to_openvino(
 ) -> None:
     """Convert an ONNX file to OpenVINO's IR: ``out``, and its weights in ``.bin``.
 
-    The metadata of the ONNX file are stored in the runtime information, under ``mmeffvit``.
-
-    Args:
-        onnx_path: An exported file, with dynamic or fixed sizes.
-        out: Path that ends in ``.xml``.
-        half: Store the weights as float16, in half the space.
-
-    Raises:
-        UserError: If openvino is not installed.
+    The metadata of the ONNX file are stored in the runtime information, under ``mmeffvit``;
+    ``half`` stores the weights as float16, in half the space.
     """
     content = require('onnx', 'Reading .onnx').load(str(onnx_path), load_external_data=False)
     metadata = {entry.key: entry.value for entry in content.metadata_props}
@@ -47,11 +40,7 @@ def to_openvino(
 def save_openvino(
     model: Any, out: str | os.PathLike, metadata: Mapping[str, str], *, half: bool = False
 ) -> None:
-    """Write an ``openvino.Model`` with its metadata.
-
-    Raises:
-        UserError: If OpenVINO cannot write it.
-    """
+    """Write an ``openvino.Model`` with its metadata; UserError if OpenVINO cannot write it."""
     openvino = require('openvino', 'Writing .xml')
     for name, value in metadata.items():
         model.set_rt_info(value, [METADATA, name])

@@ -26,7 +26,7 @@ def test_a_program_gives_the_outputs_of_the_graph_mostly_by_xnnpack(tmp_path):
     delegation = to_executorch(tiny.export(graph), out)
     assert [path.name for path in tmp_path.iterdir()] == ['model.pte']
     assert delegation.share > 0.7
-    assert 'conv' not in ' '.join(delegation.portable_names)
+    assert 'conv' not in ' '.join(delegation.portable)
     images = tiny.images().flip(3)  # not the image that the export was checked on
     with torch.no_grad():
         expected = graph(images)
