@@ -2,7 +2,7 @@
 
 import shlex
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -103,7 +103,7 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
         logger.info(f'  {"int8":<14}{row}')
     with test.output(test.work_dir):
         folders = [image_of(dataset, 0).parent for dataset in (run.tested, run.trained_on)]
-    logger.info(next_commands(config_path, run.config, *folders))
+    logger.info(next_commands(config_path, run.config, *folders, run.files))
     return metrics
 
 
@@ -128,6 +128,7 @@ class FinishedRun:
     cfg_options: Mapping[str, Any]
     metrics: Mapping[str, float]
     unlearned: list[str] = field(default_factory=list)  # names of classes with an AP or IoU of 0
+    files: list[Path] = field(default_factory=list)  # exported; there may be some of earlier runs
 
     def details(self, name: str) -> str:
         """The AP at an IoU of 0.5 of a detector, and the split of the test images."""
@@ -194,16 +195,21 @@ class FinishedRun:
             image=image_of(self.tested, 0),
         )
         export_model(self.predictor, path, options)
+        self.files.append(path)
         return path
 
     def int8(self) -> str:
         """Quantize the exported file, calibrated on training images, and measure the result."""
+        exported = self.result / 'model.onnx'
+        if exported not in self.files:
+            raise UserError('model.onnx was not exported')
         found = quantize(
-            self.result / 'model.onnx',
+            exported,
             [image_of(self.trained_on, index) for index in range(len(self.trained_on))],
             self.result / 'int8.onnx',
             allow_slower=True,  # the file may be for another machine
         )
+        self.files.append(found.out)
         options = RunOptions(self.result / 'test_int8', self.cfg_options)
         _, metrics = evaluate(str(self.config_path), None, options, step=file_step(found.out))
         name, value = next(iter(in_percent(metrics).items()))
@@ -214,10 +220,13 @@ def image_of(dataset: BaseDataset, index: int) -> Path:
     return Path(dataset.get_data_info(index)['img_path'])
 
 
-def next_commands(config_path: Path, config: Config, images: Path, training: Path) -> str:
+def next_commands(
+    config_path: Path, config: Config, images: Path, training: Path, files: Collection[Path]
+) -> str:
     """Three commands to continue with, which can be pasted.
 
-    They predict on the test ``images``, and calibrate on those in the folder ``training``.
+    They predict on the test ``images``, and calibrate on those in the folder ``training``;
+    ``files`` are those that were exported.
     """
     folder = config_path.parent
     onnx, small = (folder / 'result' / name for name in ('model.onnx', 'int8.onnx'))
@@ -230,9 +239,9 @@ def next_commands(config_path: Path, config: Config, images: Path, training: Pat
             ['predict', folder, images, '--out-dir', folder / 'predictions'],
         ),
         ('make a file for other programs', ['export', folder, onnx])
-        if not onnx.is_file()
+        if onnx not in files
         else ('make the file smaller', ['quantize', onnx, training, small])
-        if not small.is_file()
+        if small not in files
         else (
             f'run {small.name} on them',
             ['predict', small, images, '--out-dir', folder / 'int8'],

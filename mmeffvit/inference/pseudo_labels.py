@@ -13,7 +13,7 @@ from mmeffvit.data.formats.coco_file import MIN_SIDE, is_size
 from mmeffvit.data.predictions import Wanted, of_label_maps, of_objects
 from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_json, write_file
+from mmeffvit.utils.files import read_json, stamp, write_file
 from mmeffvit.utils.images import write_labels
 from mmeffvit.utils.messages import logger, progress
 from mmeffvit.utils.text import counted
@@ -113,7 +113,8 @@ def predicted_rows(
     """A record for every image, with its objects or its label map."""
     paths = find_images(images)
     names = [path.relative_to(images).as_posix() for path in paths]
-    about = dict(teacher=described, min_score=low, masks=keep_masks, images=names)
+    stamps = [(name, *stamp(path)) for name, path in zip(names, paths, strict=True)]
+    about = dict(teacher=described, min_score=low, masks=keep_masks, images=stamps)
     check_about(folder / ABOUT, about)
     starts = range(0, len(paths), SHARD)
     for start in progress(starts, 'teacher', len(starts)):

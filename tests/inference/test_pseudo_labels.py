@@ -1,6 +1,7 @@
 """A teacher's predictions are made once."""
 
 import json
+import shutil
 
 import pytest
 
@@ -23,6 +24,7 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     model = save_untrained(case, tmp_path / 'model', data)
     predictor = Predictor(model.config, model.checkpoint, device='cpu')
     folder = data / ('val2017' if predictor.is_detector else 'images/training')
+    folder = shutil.copytree(folder, tmp_path / 'images')
     described = describe_teacher(str(model.config), str(model.checkpoint))
     arguments = (described, folder, tmp_path / 'cache', Wanted(min_score=0.0))
     first = Teacher('model', predictor).predict(*arguments, keep_masks=False)
@@ -53,3 +55,6 @@ def test_predictions_of_a_model_are_made_once_and_kept(head, tmp_path, request, 
     shard.unlink()
     with pytest.raises(UserError, match='teacher'):
         Teacher('model', predictor).predict(dict(teacher='other'), *arguments[1:], keep_masks=False)
+    shutil.copy(pictures[1].path, pictures[0].path)  # an image was replaced
+    with pytest.raises(UserError, match='of other images'):
+        Teacher('model', predictor).predict(*arguments, keep_masks=False)

@@ -47,7 +47,7 @@ class Head:
 class HeadAnalysis:
     """The heads of a model."""
 
-    subject: dict[str, Any]  # the analyzed config with its overrides, weights and images
+    subject: dict[str, Any]  # the analyzed config with its overrides, weights and test
     baseline: dict[str, float]  # metrics of the full model, see :func:`measured`
     layers: dict[str, list[Head]] = field(default_factory=dict)  # in the order of execution
 
@@ -119,7 +119,7 @@ def analyze_heads(
     """Compare the heads of each layer, and test the model without each of them in turn.
 
     With ``keep_one``, also with each of them alone: the two experiments of SHViT's appendix D. The
-    table is saved after every head; a later run with the same weights and images resumes.
+    table is saved after every head; a later run of the same test with the same weights resumes.
 
     Args:
         config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
@@ -160,6 +160,7 @@ def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Head
         config=Path(config.filename).name,
         weights=digest(unwrap(runner.model)),
         images=len(runner.test_loop.dataloader.dataset),
+        test=test_of(config),
     )
     analysis = HeadAnalysis(subject, metrics)
     for name, similarity in outputs.items():
@@ -223,6 +224,12 @@ def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
     return in_percent(metrics) or numbers
 
 
+def test_of(config: Config) -> str:
+    """A hash of the dataset and the metrics of the test."""
+    text = f'{config.test_dataloader.dataset} {config.test_evaluator}'
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def digest(model: nn.Module) -> str:
     """A hash of the weights of the model."""
     found = hashlib.sha256()
@@ -232,7 +239,7 @@ def digest(model: nn.Module) -> str:
 
 
 def resume(analysis: HeadAnalysis, path: Path) -> None:
-    """Add the metrics of an earlier table of the same weights and images, in place."""
+    """Add the metrics of an earlier table of the same weights and test, in place."""
     if not path.is_file():
         return
     earlier = read_json(path)

@@ -32,7 +32,8 @@ class Row:
     work_dir: str = ''
     checkpoint: str = ''  # the tested file
     date: str = ''  # of the test, ISO 8601 with the offset from UTC
-    options: dict[str, Any] = field(default_factory=dict)  # that the training was started with
+    options: dict[str, Any] = field(default_factory=dict)  # that it was started with
+    digest: str = ''  # of the settings of the config
     versions: dict[str, str] = field(default_factory=dict)  # of packages, by import name
 
 

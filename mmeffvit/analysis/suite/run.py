@@ -1,5 +1,6 @@
 """Train and test many configs one after another, and keep one table of their results."""
 
+import hashlib
 import json
 import time
 from collections.abc import Iterable
@@ -32,7 +33,7 @@ def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
     Returns the exit code: 0 if all configs are done, 1 if some failed.
 
     Raises:
-        UserError: If there is no such config, a config was started with other options, or another
+        UserError: If there is no such config, a config was started with other settings, or another
             suite runs in the same folder.
     """
     config_files = select_configs(patterns, options)
@@ -88,24 +89,37 @@ def find_configs(patterns: Iterable[str]) -> list[Path]:
 def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None:
     """Give every config its row, with the current published numbers.
 
-    A config that was started with other options is rejected: the results would mix both.
+    One that was started with other content or options is rejected: the results would mix both.
     """
     given = {name: getattr(options, name) for name in ('cfg_options', 'amp', 'auto_scale_lr')}
-    started = json.loads(json.dumps(given, default=str))  # as in the table: tuples become lists
+    # as in the table: tuples become lists
+    started = {'released': True} if options.released else json.loads(json.dumps(given, default=str))
     for config_file in config_files:
         row = table.rows.setdefault(config_file.stem, Row(str(config_file)))
-        if not options.released:
-            if row.options not in ({}, started):
-                raise UserError(
-                    f'{config_file.stem} was started with {row.options}, not with {started}: '
-                    f'choose another --work-dir, or remove {options.work_dir / config_file.stem} '
-                    f'and its row in {table.json}'
-                )
-            row.options = started
+        digest, how = digest_of(config_file), ''
+        if row.options not in ({}, started):
+            how = f'with {row.options}, not with {started}'
+        elif row.digest not in ('', digest):
+            how = f'with other settings than {config_file} has now'
+        if how:
+            raise UserError(
+                f'{config_file.stem} was started {how}: choose another --work-dir, or remove '
+                f'{options.work_dir / config_file.stem} and its row in {table.json}'
+            )
+        row.options, row.digest = started, digest
         row.config, model = str(config_file), read_models().get(config_file.stem)
         row.source, row.paper = model.published(of_weights=options.released) if model else ('', {})
         row.work_dir = str(options.work_dir / config_file.stem)
     table.save()
+
+
+def digest_of(config_file: Path) -> str:
+    """A hash of all settings of a config; empty if it cannot be read, which its training tells."""
+    try:
+        text = open_config(config_file, {}, ALL).pretty_text
+    except UserError:
+        return ''
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Job:

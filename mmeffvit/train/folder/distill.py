@@ -14,7 +14,7 @@ from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
 from mmeffvit.train.distillation.teacher import choose_losses
 from mmeffvit.train.engine.metrics import in_percent
-from mmeffvit.utils.files import read_json
+from mmeffvit.utils.files import read_json, stamp
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, check_names, counted, listed
 from mmeffvit.zoo.nearest import nearest_config
@@ -193,11 +193,7 @@ def describe_teacher(teacher: str, checkpoint: str | None) -> dict[str, Any]:
     names = [teacher, checkpoint]
     if checkpoint is None and classify(teacher).has_weights:
         names.append(str(find_source(teacher).open_weights().path))
-    stamps = [
-        (stat.st_size, stat.st_mtime_ns)
-        for name in names
-        if name is not None and os.path.isfile(name) and (stat := os.stat(name))
-    ]
+    stamps = [stamp(name) for name in names if name is not None and os.path.isfile(name)]
     return dict(teacher=teacher, checkpoint=checkpoint, stamps=stamps)
 
 

@@ -18,6 +18,7 @@ from mmeffvit.zoo.runs import latest_checkpoint
 
 from .options import FinetuneOptions
 from .recipe import Overrides, spelled
+from .write_config import DATA
 
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
@@ -42,6 +43,24 @@ def given(options: FinetuneOptions) -> dict[str, Any]:
     found |= dict(seed=options.seed) if options.seed is not None else {}
     found |= asdict(options.teaching) if options.teaching else {}
     return json.loads(json.dumps(found, default=str))
+
+
+def is_record(path: Path) -> bool:
+    try:
+        return path.name == RECORD and 'data' in read_json(path)
+    except (UserError, TypeError):
+        return False
+
+
+def check_unused(config: Path) -> None:
+    """Reject a folder with files of others that a new run beside this config would overwrite."""
+    names = (RECORD, DATA, 'index', 'result', config.name)
+    taken = [path for name in names if (path := config.with_name(name)).exists()]
+    if taken and not is_record(taken[0]):
+        raise UserError(
+            f'{taken[0]} is not of a training run, which would overwrite it: choose another '
+            '--work-dir'
+        )
 
 
 def record(data: Path, config: Path, options: FinetuneOptions) -> None:

@@ -29,7 +29,7 @@ from .recipe import (
     make_recipe,
     why_one_process,
 )
-from .resume import record, resumed
+from .resume import check_unused, record, resumed
 from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
@@ -85,6 +85,7 @@ def trained(
         if options.resume:
             options = resumed(path, config, options)
         else:
+            check_unused(config)
             options = replace(options, seed=options.seed or 0)
             record(path, config, options)  # first: a config without it would have the defaults
             write(path, base, config, options)

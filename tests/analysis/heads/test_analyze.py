@@ -76,6 +76,12 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
     assert finished[names[1]][:7] == layers[names[1]][:7]
     assert finished[names[1]][7]['metrics']
 
+    # those of another test are
+    other = tmp_path / 'other' / config.name
+    other.parent.mkdir()
+    other.write_text(f"_base_ = '{config}'\ntest_evaluator = dict(iou_metrics=['mIoU', 'mDice'])\n")
+    assert '[1/8]' in analyze(other, checkpoint, tmp_path, '--layers', 'stages.3').stdout
+
 
 def test_heads_of_deformable_detr_are_compared(shapes, tmp_path):
     case = BY_HEAD['Deformable DETR']

@@ -13,7 +13,7 @@ import pytest
 from mmeffvit.analysis.suite.child import progress_in, run_logged
 from mmeffvit.analysis.suite.commands import SuiteOptions, train_command
 from mmeffvit.analysis.suite.results import Row, Table
-from mmeffvit.analysis.suite.run import find_configs, run_suite
+from mmeffvit.analysis.suite.run import enter, find_configs, run_suite
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
@@ -189,6 +189,21 @@ def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
         find_configs(['maskrcnn_shvit_s4', str(other)])
     names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
+
+
+def test_results_of_another_config_or_of_released_weights_are_not_kept(tmp_path):
+    name, options = 'ssdlite_mobilevitv2_050', SuiteOptions(tmp_path)
+    mine = tmp_path / 'mine' / f'{name}.py'
+    mine.parent.mkdir()
+    mine.write_text(f"_base_ = '{CONFIGS}/{name}.py'\nseed = 1\n")
+    table = Table(tmp_path)
+    enter([mine], table, options)
+    enter([mine], table, options)  # as after an interruption
+    mine.write_text(f"_base_ = '{CONFIGS}/{name}.py'\nseed = 2\n")
+    with pytest.raises(UserError, match=f'{name} was started with other settings than'):
+        enter([mine], table, options)
+    with pytest.raises(UserError, match=r'with .*cfg_options.*, not with .*released'):
+        enter([mine], Table(tmp_path), SuiteOptions(tmp_path, released=True))
 
 
 def test_untrusted_text_is_escaped_in_the_table(tmp_path):

@@ -75,6 +75,22 @@ def test_a_folder_becomes_a_model_in_one_command(tmp_path, monkeypatch):
     output_of('check', config)
 
 
+@pytest.mark.parametrize(
+    'name', ['data.json', 'options.json', 'index/train.json', 'result/model.onnx']
+)
+def test_files_of_others_in_a_work_dir_are_not_overwritten(name, tmp_path):
+    root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
+    mine = tmp_path / 'work' / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text('[1]')
+    before = files_in(mine.parents[1])
+    message = rejected('train', root, '--work-dir', tmp_path / 'work', *FAST)
+    assert f'work/{name.split("/")[0]} is not of a training run, which would overwrite' in message
+    assert {
+        path: text for path, text in files_in(mine.parents[1]).items() if path in before
+    } == before
+
+
 def test_a_work_dir_in_use_is_left_as_it_is(shapes, tmp_path):
     busy = tmp_path / 'busy'
     config = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -130,12 +146,18 @@ def test_a_job_that_fails_in_any_way_leaves_the_summary(capsys):
 
 def test_the_next_commands_fit_the_run(tmp_path):
     folder, data = tmp_path / 'result', Config(dict(processes=2))
-    folder.mkdir()
-    (folder / 'model.onnx').touch()
-    said = finish.next_commands(tmp_path / 'a.py', data, Path('val'), Path('train'))
+    arguments = (tmp_path / 'a.py', data, Path('val'), Path('train'))
+    said = finish.next_commands(*arguments, [folder / 'model.onnx'])
     assert said.endswith(f'/a.py --work-dir {tmp_path}/run2 --nproc-per-node 2')
     assert f'predict {tmp_path} val ' in said
     assert f'quantize {folder}/model.onnx train {folder}/int8.onnx' in said  # calibrates on others
+    # as after a resumed run with `--export none`, where files have the weights of the one before
+    folder.mkdir()
+    for name in ('model.onnx', 'int8.onnx'):
+        (folder / name).touch()
+    said = finish.next_commands(*arguments, [])
+    assert f'export {tmp_path} {folder}/model.onnx' in said
+    assert 'int8' not in said
 
 
 @pytest.mark.slow
