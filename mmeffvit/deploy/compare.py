@@ -200,18 +200,19 @@ def match(
 ) -> tuple[list[tuple[int, int]], int]:
     """Pairs of equal objects, and the number of unmatched ones.
 
-    Objects of the lowest kept score are not counted: they may be missing in one of the lists.
+    Objects of the lowest score of the longer list are not counted: they may be missing in the other.
     """
     both = (expected['scores'], found['scores'])
     near = np.abs(both[0][:, None] - both[1][None]) <= 10 * limits.score
     pairs = match_objects(expected, found, near)
-    lowest = max((float(s.min()) for s in both if len(s)), default=0.0) + limits.score
+    longest = max(map(len, both))
+    lowest = max((float(s.min()) for s in both if 0 < len(s) == longest), default=0.0)
     unmatched = sum(
-        int((np.delete(scores, [pair[side] for pair in pairs]) > lowest).sum())
+        int((np.delete(scores, [pair[side] for pair in pairs]) > lowest + limits.score).sum())
         for side, scores in enumerate(both)
     )
     # without any pair, all objects are unmatched
-    return pairs, unmatched if pairs else max(map(len, both))
+    return pairs, unmatched if pairs else longest
 
 
 def mask_error(expected: Outputs, found: Outputs, row: int, column: int, threshold: float) -> float:

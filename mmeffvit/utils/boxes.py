@@ -52,9 +52,10 @@ def post_process(
 ) -> tuple[NDArray, NDArray, NDArray]:
     """At most ``limit`` objects of the boxes (N, 4) and scores (N, classes) of all priors.
 
-    The best come first; NMS is class-wise, unless ``by_class`` is false.
+    The best come first; empty boxes are none. NMS is class-wise, unless ``by_class`` is false.
     """
-    prior, label = np.nonzero(scores > threshold)
+    is_filled = (boxes[:, 2:] > boxes[:, :2]).all(axis=1, keepdims=True)
+    prior, label = np.nonzero((scores > threshold) & is_filled)
     order = np.argsort(-scores[prior, label], kind='stable')
     prior, label, kept = prior[order], label[order], []
     boxes, scores = boxes[prior], scores[prior, label]

@@ -7,11 +7,13 @@ from typing import Any
 from torch import nn
 
 from mmeffvit.errors import UserError
+from mmeffvit.utils.text import listed
 
 from .base import Graph
 
 # part of the model, its class or base class, and module and class of the graph; the first match is
 # used. Names instead of classes, so that neither mmdet nor mmseg needs to be imported.
+NMS = {'type', 'iou_threshold', 'class_agnostic', 'split_thr'}
 GRAPHS = (
     ('roi_head', 'StandardRoIHead', 'two_stage', 'MaskRCNNGraph'),
     ('bbox_head', 'DeformableDETRHead', 'detr', 'DeformableDETRGraph'),
@@ -55,9 +57,19 @@ def check_test_cfg(settings: Mapping[str, Any]) -> None:
     """Reject settings that no graph has."""
     for part in ('', 'rpn', 'rcnn'):
         found = settings.get(part) or {} if part else settings
-        name = '.'.join(filter(None, ('model.test_cfg', part)))
-        kind, most = (found.get('nms') or {}).get('type', 'nms'), found.get('max_per_img', 1)
-        if kind != 'nms':
+        nms, name = found.get('nms') or {}, '.'.join(filter(None, ('model.test_cfg', part)))
+        if (kind := nms.get('type', 'nms')) != 'nms':
             raise UserError(f"{name}.nms.type is {kind!r}; only 'nms' can be exported")
-        if most < 1:
-            raise UserError(f'{name}.max_per_img is {most}; give 1 or more to export it')
+        if nms and not {'iou_threshold'} <= set(nms) <= NMS:
+            raise UserError(
+                f'{name}.nms is {dict(nms)}; only these can be exported: {listed(sorted(NMS))}'
+            )
+        counts = dict(max_per_img=found.get('max_per_img', 1))
+        if nms and part != 'rcnn':
+            counts['nms_pre'] = found.get('nms_pre', -1)  # -1, for all, is mmdet's default
+        for count, value in counts.items():
+            if value < 1:
+                raise UserError(f'{name}.{count} is {value}; give 1 or more to export it')
+        if not part and (least := found.get('min_bbox_size', 0)) > 0:
+            # of pixels of the original image, which files do not know
+            raise UserError(f'{name}.min_bbox_size is {least}; give 0 to export it')

@@ -154,6 +154,9 @@ def check_transform(step: Mapping[str, Any], config: Config) -> str:
         raise unsupported(step, config)
     if name in ('ResizeEdge', 'CenterCrop') and config.get('default_scope') != 'mmpretrain':
         raise unsupported(step, config, 'except in classifiers')
+    if name == 'Pad' and config.get('default_scope') == 'mmseg':
+        # mmseg stretches the padding over the image, too
+        raise unsupported(step, config, 'in segmentors: set model.data_preprocessor.test_cfg')
     if name == 'Resize' and step.get('scale') is None:
         raise unsupported(step, config, 'with scale_factor')
     if name == 'LoadImageFromFile':

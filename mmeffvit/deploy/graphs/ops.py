@@ -124,12 +124,7 @@ def batched_nms(
 
     Shape:
         boxes (B, N, 4), scores (B, N), empty if 0 or less, labels (B, N) -> scores (B, N).
-
-    Raises:
-        ValueError: If ``nms`` of the test_cfg is not plain NMS.
     """
-    if nms.get('type', 'nms') != 'nms':
-        raise ValueError(f"nms is {dict(nms)}; only type='nms' can be exported")
     if not nms.get('class_agnostic', False):
         boxes = offset_by_class(boxes, labels, scores)
     keep = nms_mask(boxes, scores, float(nms['iou_threshold']), max_kept)

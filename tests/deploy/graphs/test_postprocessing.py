@@ -62,15 +62,19 @@ def test_without_unlikely_pairs_the_same_is_found(name, batch):
         (dict(nms=dict(type='soft_nms')), "model.test_cfg.nms.type is 'soft_nms'"),
         (dict(rpn=dict(nms=dict(type='soft_nms'))), "model.test_cfg.rpn.nms.type is 'soft_nms'"),
         (dict(rcnn=dict(max_per_img=-1)), r'model.test_cfg.rcnn.max_per_img is -1; give 1 or more'),
+        (dict(nms=dict(iou_threshold=0.5, max_num=5)), r'model.test_cfg.nms is .*max_num.*; only'),
+        (dict(nms=dict(type='nms', iou_thr=0.5)), r'model.test_cfg.nms is .*iou_thr'),
+        (dict(nms_pre=-1), r'model.test_cfg.nms_pre is -1; give 1 or more'),
+        (dict(rpn=dict(nms=dict(iou_threshold=0.5))), r'model.test_cfg.rpn.nms_pre is -1'),
+        (dict(min_bbox_size=12), r'model.test_cfg.min_bbox_size is 12; give 0'),
     ],
 )
 def test_settings_that_no_graph_has_are_rejected(settings, message):
-    check_test_cfg(dict(max_per_img=100, nms=dict(type='nms')) | dict(rpn=None))
+    nms = dict(type='nms', iou_threshold=0.5)
+    known = dict(max_per_img=100, nms=nms, nms_pre=9, min_bbox_size=0)
+    check_test_cfg(known | dict(rpn=known | dict(min_bbox_size=5), rcnn=dict(nms=nms)))
     with pytest.raises(UserError, match=message):
-        check_test_cfg(settings)
-    boxes, scores = torch.rand(2, 2, 4), torch.rand(2, 2)
-    with pytest.raises(ValueError, match='soft_nms'):
-        ops.batched_nms(boxes, scores, torch.zeros(2, 2), dict(type='soft_nms'), 5)
+        check_test_cfg(known | settings)
 
 
 def test_masks_are_compared_above_the_threshold_of_the_config():
@@ -127,6 +131,8 @@ def test_objects_at_the_score_limit_may_be_missing_others_may_not():
     )
     assert (len(pairs), alone) == (2, 1)
     assert match(objects([0.9]), objects([])) == ([], 1)
+    # a list that is shorter for another reason
+    assert match(objects([0.9, 0.8, 0.7, 0.6]), objects([0.9, 0.8])) == ([(0, 0), (1, 1)], 1)
 
 
 def test_batches_for_comparison_have_two_shapes_and_two_sizes_unless_fixed():

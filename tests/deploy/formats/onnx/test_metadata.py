@@ -31,7 +31,7 @@ PIPELINES = {
     'both': ('mmdet', [RESIZE, dict(type='Pad', pad_to_square=True, size_divisor=16)]),
     'one float': ('mmdet', [RESIZE, dict(type='Pad', size=(70, 70), pad_val=dict(img=9.0))]),
     'floats': (
-        'mmseg',
+        'mmdet',
         [
             dict(type='mmeffvit.FloorToMultiple', divisor=24),
             dict(type='Pad', size_divisor=32, pad_val=dict(img=(1.5, 2.25, 3.0), seg=255)),
@@ -147,6 +147,9 @@ UNSUPPORTED = {
     'LoadImageFromFile with to_float32=True': ('mmdet', [dict(LOAD, to_float32=True)]),
     "LoadImageFromFile with imdecode_backend='pillow' and color_type='color'": (
         'mmdet', [dict(LOAD, imdecode_backend='pillow')],
+    ),
+    'Pad in segmentors: set model.data_preprocessor.test_cfg': (
+        'mmseg', [dict(type='Pad', size=(64, 64))],
     ),
     'Resize after Pad': ('mmdet', [dict(type='Pad', size=(64, 64)), RESIZE]),
     'Resize after Resize': ('mmdet', [RESIZE, RESIZE]),
