@@ -28,8 +28,7 @@ def measure(
 ) -> list[Group]:
     """Measure the noise of ``count`` parts of a network, of nearly equal length, one at a time.
 
-    The ``nodes`` are the names of its layers in topological order; ``noise`` is that of quantizing
-    some of them.
+    The ``nodes`` are the names of its layers in topological order; ``noise`` measures some of them.
     """
     count = min(count, len(nodes))
     ends = [len(nodes) * part // count for part in range(count + 1)]
