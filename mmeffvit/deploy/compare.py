@@ -200,7 +200,7 @@ def match(
 ) -> tuple[list[tuple[int, int]], int]:
     """Pairs of equal objects, and the number of unmatched ones.
 
-    Objects of the lowest score of the longer list are not counted: they may be missing in the other.
+    Objects of the lowest score of the longer list are not counted: the other may have no place.
     """
     both = (expected['scores'], found['scores'])
     near = np.abs(both[0][:, None] - both[1][None]) <= 10 * limits.score

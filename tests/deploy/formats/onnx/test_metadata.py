@@ -203,7 +203,7 @@ def test_every_registered_transform_is_known_or_rejected(host):
             resize_of(config_of(host, [step]))
             passed.add(name)
     assert passed <= set(STAGES)
-    assert {'LoadImageFromFile', 'Resize', 'Pad'} <= passed
+    assert {'LoadImageFromFile', 'Resize', *(['Pad'] if host != 'mmseg' else [])} <= passed
 
 
 def test_metadata_without_a_transform_of_the_pipeline_are_found_at_the_export(
