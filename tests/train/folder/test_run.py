@@ -230,7 +230,7 @@ def test_a_segmentor_learns_from_label_maps_and_a_failed_int8_step_is_one_line(t
     result = work_dir / 'result'
     (result / 'int8.onnx').unlink()
     (config,) = work_dir.glob('*.py')
-    options = FinetuneOptions(work_dir, SMALL, export=[], int8=True)
+    options = FinetuneOptions(work_dir, SMALL, export=['.onnx'], int8=True)
     (name, _), *_ = json.loads((work_dir / 'index/train.json').read_text())
     lost = root / 'images' / name
     kept = lost.read_bytes()
