@@ -41,7 +41,7 @@ Layers = Mapping[str, Callable[[], nn.Module]]
 def mixers(**own: int) -> Layers:
     """Token mixers on maps of queries, keys and values, which have no projections."""
     return {
-        name: partial(choose(dict(type=name, **own), MIXERS, num_sizes=3), WIDTH, WIDTH, HEADS)
+        name: partial(choose(dict(type=name, **own), MIXERS), WIDTH, WIDTH, HEADS)
         for name in MIXERS
         if name != 'hydra' or not own  # its heads have one channel
     }

@@ -335,6 +335,14 @@ CONTENDERS: tuple[Contender, ...] = (
         1.0,
         BFLOAT16,
     ),
+    Ours(
+        'ours-swiftformer-drop-path-bfloat16',
+        'segmentation',
+        APACHE,
+        'segformer_swiftformer_xs_ade20k',
+        0.774,
+        (*BFLOAT16, '--cfg-options', 'model.backbone.drop_path_rate=0.1'),
+    ),
     Ultralytics('yolo26n-sem', 'segmentation', AGPL, 'yolo26n-sem.yaml', 2.75),
     OpenMMLab(
         'fast-scnn',

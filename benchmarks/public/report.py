@@ -22,7 +22,8 @@ HOW = (
     'evaluator scores the test split for all: pycocotools, and a confusion matrix over the pixels '
     'that are not void. Values are means over seeds, with the lowest and the highest. '
     'Names with "bfloat16" train with `--amp-dtype bfloat16`, for CPUs with AMX or AVX-512 BF16. '
-    '"ours-swiftformer" has `--model segformer_swiftformer_xs_ade20k`.'
+    '"ours-swiftformer" has `--model segformer_swiftformer_xs_ade20k`, and "drop-path" '
+    '`--cfg-options model.backbone.drop_path_rate=0.1`.'
 )
 # from scratch on train (and val where it says so), mIoU on the test split
 PUBLISHED = (

@@ -160,7 +160,7 @@ def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Head
         config=Path(config.filename).name,
         weights=digest(unwrap(runner.model)),
         images=len(runner.test_loop.dataloader.dataset),
-        test=test_of(config),
+        test=digest_of_test(config),
     )
     analysis = HeadAnalysis(subject, metrics)
     for name, similarity in outputs.items():
@@ -224,7 +224,7 @@ def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
     return in_percent(metrics) or numbers
 
 
-def test_of(config: Config) -> str:
+def digest_of_test(config: Config) -> str:
     """A hash of the dataset and the metrics of the test."""
     text = f'{config.test_dataloader.dataset} {config.test_evaluator}'
     return hashlib.sha256(text.encode()).hexdigest()[:16]
