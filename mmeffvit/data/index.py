@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_json, write_file
+from mmeffvit.utils.files import read_json, stamp, write_file
 from mmeffvit.utils.images import ImageFacts, Unreadable
 from mmeffvit.version import __version__
 
@@ -59,16 +59,15 @@ class ImageIndex:
     def facts(self, path: Path) -> ImageFacts | Unreadable:
         """What is known of an image, or why it cannot be decoded."""
         try:
-            stat = path.stat()
-            stamp = [stat.st_size, stat.st_mtime_ns]
-            found = facts_in(self.known.get(str(path)), stamp) or self.inspect(path)
+            size_and_time = list(stamp(path))
+            found = facts_in(self.known.get(str(path)), size_and_time) or self.inspect(path)
         except Unreadable as fault:
             return fault
         except OSError as error:
             return Unreadable(f'{path} ({error})')
-        if self.path is not None and time.time_ns() - stat.st_mtime_ns > RECENT:
+        if self.path is not None and time.time_ns() - size_and_time[1] > RECENT:
             size, *middle, digest, is_cut = astuple(found)
-            self.rows[str(path)] = [*stamp, *size, *middle, digest.hex(), is_cut]
+            self.rows[str(path)] = [*size_and_time, *size, *middle, digest.hex(), is_cut]
         return found
 
     def write(self) -> None:

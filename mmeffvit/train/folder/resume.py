@@ -2,7 +2,8 @@
 
 import json
 import re
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ from mmeffvit.zoo.runs import latest_checkpoint
 
 from .options import FinetuneOptions
 from .recipe import Overrides, spelled
-from .write_config import DATA
+from .write_config import DATA, Teaching
 
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
 NEEDED = ('train_dataloader', 'epochs', 'iterations')  # in the config
 STEPS = ('amp', 'cfg_options')  # that the config does not have
+RECORDED = {'data', 'weights', 'seed', *STEPS}.union(
+    *({field.name for field in fields(own)} for own in (Overrides, PrepareOptions, Teaching))
+)
 
 
 def given(options: FinetuneOptions) -> dict[str, Any]:
@@ -45,18 +49,17 @@ def given(options: FinetuneOptions) -> dict[str, Any]:
     return json.loads(json.dumps(found, default=str))
 
 
-def is_record(path: Path) -> bool:
-    try:
-        return path.name == RECORD and 'data' in read_json(path)
-    except (UserError, TypeError):
-        return False
-
-
 def check_unused(config: Path) -> None:
     """Reject a folder with files of others that a new run beside this config would overwrite."""
     names = (RECORD, DATA, 'index', 'result', config.name)
     taken = [path for name in names if (path := config.with_name(name)).exists()]
-    if taken and not is_record(taken[0]):
+    before = None
+    if taken and taken[0].name == RECORD:
+        with suppress(UserError):
+            before = read_json(taken[0])
+    # of a run that was interrupted: its data and options, nothing else
+    is_own = isinstance(before, dict) and 'data' in before and set(before) <= RECORDED
+    if taken and not is_own:
         raise UserError(
             f'{taken[0]} is not of a training run, which would overwrite it: choose another '
             '--work-dir'

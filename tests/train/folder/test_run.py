@@ -82,7 +82,7 @@ def test_files_of_others_in_a_work_dir_are_not_overwritten(name, tmp_path):
     root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
     mine = tmp_path / 'work' / name
     mine.parent.mkdir(parents=True)
-    mine.write_text('[1]')
+    mine.write_text('{"data": "a", "mine": 1}')
     before = files_in(mine.parents[1])
     message = rejected('train', root, '--work-dir', tmp_path / 'work', *FAST)
     assert f'work/{name.split("/")[0]} is not of a training run, which would overwrite' in message
