@@ -133,8 +133,8 @@ def check_data(config: Config, splits: Sequence[str]) -> None:
 def repair_data(config: Config, folder: Path, *, strict: bool = False) -> None:
     """Check the data that a config is trained on, and leave out what is broken.
 
-    A user's folder has the same grades: an error stops, as do warnings if ``strict``; a warning
-    leaves something out. Where mmdet or mmseg would fail or read something else, the config gets
+    A user's folder has the same grades: an error stops, as do warnings if ``strict``; images with
+    a warning are left out. Where mmdet or mmseg would fail or read something else, the config gets
     what was read, written to ``folder``; each of several processes does so.
 
     Raises:

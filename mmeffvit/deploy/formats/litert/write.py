@@ -55,7 +55,7 @@ class ChannelsLast(nn.Module):
 
 @dataclass(frozen=True)
 class OperatorCounts:
-    """The operators of a file, and those that LiteRT's GPU delegate leaves to the CPU."""
+    """The operators of a file, and those that LiteRT's GPU delegate does not run."""
 
     operators: Mapping[str, int]  # by name; custom operators keep their names from the file
     rejected: Mapping[str, int]  # not in GPU_OPERATORS, or with a tensor of more than four axes
