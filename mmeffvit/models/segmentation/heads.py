@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from mmcv.cnn import ConvModule
 from mmseg.models.decode_heads import segformer_head
 from mmseg.models.decode_heads.decode_head import BaseDecodeHead
+from mmseg.utils import SampleList
 from torch import Tensor, nn
 
 from mmeffvit.registries import MODELS
@@ -18,7 +19,18 @@ from mmeffvit.registries import MODELS
 WIDTH_DIVISOR = 16
 
 
-class ResizedOnceHead(BaseDecodeHead):
+class ContiguousLossHead(BaseDecodeHead):
+    """A head whose losses get logits in torch's default layout.
+
+    A softmax over the channels of a map in channels_last copies it to that layout first.
+    """
+
+    def loss_by_feat(self, seg_logits: Tensor, batch_data_samples: SampleList) -> dict[str, Tensor]:
+        """Losses of logits (B, num_classes, H, W), as computed by mmseg."""
+        return super().loss_by_feat(seg_logits.contiguous(), batch_data_samples)
+
+
+class ResizedOnceHead(ContiguousLossHead):
     """A head whose logits are resized once, directly to the size of the original image.
 
     This is what the authors do; mmseg resizes them to the size of the input first.
@@ -130,7 +142,7 @@ class SlimASPPHead(ResizedOnceHead):
 
 
 @MODELS.register_module()
-class SegformerHead(segformer_head.SegformerHead):
+class SegformerHead(ContiguousLossHead, segformer_head.SegformerHead):
     """SegFormer's decoder (arXiv:2105.15203) with its maps fused before their resize.
 
     It has the weights of mmseg's ``SegformerHead`` and, up to rounding, its logits. A 1x1

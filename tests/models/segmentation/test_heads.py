@@ -32,11 +32,33 @@ def test_the_loss_is_weighted_by_class_and_leaves_out_ignored_pixels():
 
 def make(name, **options):
     init_default_scope('mmseg')
-    sizes = dict(in_channels=64, channels=24, num_classes=5, in_index=-1)
-    head = MODELS.build(
-        dict(type=name, **sizes, norm_cfg=dict(type='BN'), align_corners=True, **options)
-    )
+    sizes = dict(in_channels=64, channels=24, num_classes=5, in_index=-1, align_corners=True)
+    head = MODELS.build(dict(type=name, norm_cfg=dict(type='BN'), **{**sizes, **options}))
     return randomized(head).double()
+
+
+@pytest.mark.parametrize(
+    ('name', 'channels'), [('mmeffvit.SlimPSPHead', 64), ('mmeffvit.SegformerHead', [32, 64])]
+)
+def test_losses_equal_those_in_mmseg_and_have_the_default_layout(name, channels):
+    from mmseg.models.decode_heads.decode_head import BaseDecodeHead
+    from mmseg.structures import SegDataSample
+
+    head = make(name, in_channels=channels, in_index=0 if channels == 64 else [0, 1])
+    maps = torch.randn(2, 5, 4, 6, dtype=torch.float64)
+    logits = maps.contiguous(memory_format=torch.channels_last).requires_grad_()
+    labels = torch.randint(5, (2, 1, 8, 12))
+    samples = [SegDataSample(gt_sem_seg=PixelData(data=x)) for x in labels]
+    expected = BaseDecodeHead.loss_by_feat(head, logits, samples)
+    (slope,) = torch.autograd.grad(expected['loss_ce'], logits)
+    layouts = []
+    head.loss_decode.register_forward_pre_hook(
+        lambda _, inputs: layouts.append(inputs[0].is_contiguous())
+    )
+    found = head.loss_by_feat(logits, samples)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found['loss_ce'], logits)[0], slope)
+    assert layouts == [True]
 
 
 @pytest.mark.parametrize('name', ['mmeffvit.SlimPSPHead', 'mmeffvit.SlimASPPHead'])
