@@ -1,5 +1,7 @@
 """The slim heads: dropout, norms and invalid arguments; tests/released compares their logits."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -37,28 +39,45 @@ def make(name, **options):
     return randomized(head).double()
 
 
+CE = dict(type='CrossEntropyLoss')
+
+
+@pytest.mark.parametrize(
+    'options',
+    [
+        {},
+        dict(loss_decode=[CE, CE, dict(type='DiceLoss')]),
+        dict(sampler=dict(type='OHEMPixelSampler', thresh=0.3, min_kept=20)),
+    ],
+)
 @pytest.mark.parametrize(
     ('name', 'channels'), [('mmeffvit.SlimPSPHead', 64), ('mmeffvit.SegformerHead', [32, 64])]
 )
-def test_losses_equal_those_in_mmseg_and_have_the_default_layout(name, channels):
+def test_losses_equal_those_in_mmseg_and_have_the_default_layout(name, channels, options):
     from mmseg.models.decode_heads.decode_head import BaseDecodeHead
     from mmseg.structures import SegDataSample
 
-    head = make(name, in_channels=channels, in_index=0 if channels == 64 else [0, 1])
+    head = make(name, in_channels=channels, in_index=0 if channels == 64 else [0, 1], **options)
     maps = torch.randn(2, 5, 4, 6, dtype=torch.float64)
     logits = maps.contiguous(memory_format=torch.channels_last).requires_grad_()
     labels = torch.randint(5, (2, 1, 8, 12))
+    labels[0, 0, :3] = 255
     samples = [SegDataSample(gt_sem_seg=PixelData(data=x)) for x in labels]
-    expected = BaseDecodeHead.loss_by_feat(head, logits, samples)
-    (slope,) = torch.autograd.grad(expected['loss_ce'], logits)
     layouts = []
-    head.loss_decode.register_forward_pre_hook(
-        lambda _, inputs: layouts.append(inputs[0].is_contiguous())
-    )
-    found = head.loss_by_feat(logits, samples)
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(torch.autograd.grad(found['loss_ce'], logits)[0], slope)
-    assert layouts == [True]
+    for loss in head.loss_decode if 'loss_decode' in options else [head.loss_decode]:
+        loss.register_forward_pre_hook(lambda _, inputs: layouts.append(inputs[0].is_contiguous()))
+
+    def losses_and_slope(loss_by_feat):
+        losses = loss_by_feat(logits, samples)
+        total = sum(value for name, value in losses.items() if 'loss' in name)
+        return {k: v.mean() for k, v in losses.items()}, torch.autograd.grad(total, logits)[0]
+
+    expected = losses_and_slope(partial(BaseDecodeHead.loss_by_feat, head))
+    assert not any(layouts)
+    layouts.clear()
+    torch.testing.assert_close(losses_and_slope(head.loss_by_feat), expected)
+    assert len(layouts) == max(1, len(options.get('loss_decode', [])))
+    assert all(layouts)
 
 
 @pytest.mark.parametrize('name', ['mmeffvit.SlimPSPHead', 'mmeffvit.SlimASPPHead'])
