@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from mmeffvit.deploy.compare import expect_maps
-from mmeffvit.deploy.export import Source
+from mmeffvit.deploy.export import Exportable
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.graphs.plain import BackboneGraph
 from mmeffvit.deploy.profile.run import ProfileOptions, profile_source
@@ -49,7 +49,7 @@ def measure(variant: Variant, size: tuple[int, int], settings: Settings) -> Row:
         graph = BackboneGraph(backbone).eval()
         image = read(paths[-1])
         pixels = image[0].transpose(1, 2, 0).astype('uint8')
-        source = Source(graph, {}, partial(expect_maps, graph, backbone), ('noise', pixels))
+        source = Exportable(graph, {}, partial(expect_maps, graph, backbone), ('noise', pixels))
         seconds = 0.05 if settings.quick else SECONDS
         options = ProfileOptions(
             images=folder / 'images', threads=(1,), seconds=seconds, clock=settings.clock

@@ -49,7 +49,7 @@ def read_ground_truth(path: str | Path) -> COCO:
         if isinstance(row, dict):
             row.update(id=number, iscrowd=row.get('iscrowd') or 0)
     file = CocoFile(content, report.add)
-    check_objects(file, report, needs_masks=False)
+    check_objects(file, report)
     report.stop_run()
     return as_pycocotools(file.content)
 

@@ -26,7 +26,7 @@ from mmeffvit.analysis.coco_results import (
 )
 from mmeffvit.analysis.figures import save_figure
 from mmeffvit.config.build import isolated
-from mmeffvit.config.datasets import build_unread, datasets_of
+from mmeffvit.config.datasets import build_unread, datasets_of, settings_of
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.utils.files import write_file
@@ -82,11 +82,10 @@ def measured_dataset(config: Config) -> dict[str, Any]:
 
 def metric_settings(config: Config, kind: str) -> dict[str, Any]:
     """The settings of the config's own metric of a type."""
-    given = config.get('test_evaluator') or ()
-    for settings in given if isinstance(given, list | tuple) else [given]:
-        if str(settings.get('type')).split('.')[-1] == kind:
-            return {**deepcopy(dict(settings)), 'format_only': False}
-    raise UserError(f'{config.filename} has no {kind} in test_evaluator')
+    found = next(settings_of(config.get('test_evaluator'), kind), None)
+    if found is None:
+        raise UserError(f'{config.filename} has no {kind} in test_evaluator')
+    return {**deepcopy(dict(found)), 'format_only': False}
 
 
 def measure_detections(config: Config, results: Path) -> list[ClassValues]:

@@ -1,6 +1,5 @@
 """Progress on the console: a live line on a terminal; of a run, a line per epoch with metrics."""
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,8 @@ from rich.status import Status
 
 from mmeffvit.models.checkpoints.pretrained import checkpoint_of
 from mmeffvit.train.engine.launcher import unwrap
-from mmeffvit.train.engine.metrics import LOW, in_percent
+from mmeffvit.train.engine.metrics import LOW, in_percent, percent_text
+from mmeffvit.utils.interrupts import is_first_process
 from mmeffvit.utils.messages import output
 from mmeffvit.utils.quiet import replaced
 from mmeffvit.utils.text import counted, duration
@@ -36,7 +36,7 @@ def run_console(verbose: bool) -> Iterator[list['RunConsole']]:
     """The hooks that show a run; none if mmengine's log is shown, or in other ranks than 0."""
     console = RunConsole()
     try:
-        yield [] if verbose or int(os.environ.get('RANK', 0)) else [console]
+        yield [console] if is_first_process() and not verbose else []
     finally:
         console.hide()
 
@@ -68,8 +68,8 @@ def summary(metrics: Mapping[str, float], name: str) -> str:
     """One line with the metrics that papers report, or with all if there are none of these."""
     if not metrics:
         return f'{name}: {NO_METRICS}'
-    values = [f'{key} {value} %' for key, value in in_percent(metrics).items()]
-    return f'{name}: ' + ', '.join(values or [f'{key} {metrics[key]:.4g}' for key in metrics])
+    others = ', '.join(f'{key} {value:.4g}' for key, value in metrics.items())
+    return f'{name}: {percent_text(metrics) or others}'
 
 
 def describe_run(runner: Runner) -> str:

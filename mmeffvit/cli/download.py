@@ -5,6 +5,7 @@ On that machine, set MMEFFVIT_WEIGHTS to a copy of the folder.
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from glob import has_magic
 from pathlib import Path
 
 from mmeffvit.models.checkpoints.download import FOLDER
@@ -35,6 +36,5 @@ def addresses(name: str) -> list[str]:
     """The URLs of the weights of a model, a pattern of models, or a URL itself."""
     if '://' in name:
         return [name]
-    is_pattern = {'*', '?', '['} & set(name)
-    models = list_models(name, pretrained=True) if is_pattern else []
+    models = list_models(name, pretrained=True) if has_magic(name) else []
     return [find_model(model).weights or weights_of(model) for model in models or [name]]

@@ -91,7 +91,7 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     rows['best'] = str(checkpoint)
     for name, job in jobs.items():
         with test.output(test.work_dir):
-            rows[name] = made(job)
+            rows[name] = outcome_of(job)
     lines = [f'\n{config_path.stem} on {Path(run.config.data_root).name}']
     lines += [f'  {name:<14}{text}' for name, text in rows.items()]
     lines += advice(run.config, in_percent(metrics), weights, run.unlearned)
@@ -99,7 +99,7 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     if options.int8:  # last: all else is complete, and said, if there is not enough memory
         logger.info('  quantizing model.onnx to int8')
         with test.output(test.work_dir):
-            row = made(run.int8)
+            row = outcome_of(run.int8)
         logger.info(f'  {"int8":<14}{row}')
     with test.output(test.work_dir):
         folders = [image_of(dataset, 0).parent for dataset in (run.tested, run.trained_on)]
@@ -107,7 +107,7 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     return metrics
 
 
-def made(job: Callable[[], object]) -> str:
+def outcome_of(job: Callable[[], object]) -> str:
     """What a job returns, or why it failed: one that fails leaves the others."""
     try:
         return str(job())
@@ -233,20 +233,15 @@ def next_commands(
     again = ['train', config_path, '--work-dir', folder / 'run2']
     if config.get('processes', 1) > 1:
         again += ['--nproc-per-node', config.processes]
-    rows = (
-        (
-            f'predict on images, here on those in {images}',
-            ['predict', folder, images, '--out-dir', folder / 'predictions'],
-        ),
-        ('make a file for other programs', ['export', folder, onnx])
-        if onnx not in files
-        else ('make the file smaller', ['quantize', onnx, training, small])
-        if small not in files
-        else (
-            f'run {small.name} on them',
-            ['predict', small, images, '--out-dir', folder / 'int8'],
-        ),
-        ('train again, after changes of the config', again),
-    )
+    predict = ['predict', folder, images, '--out-dir', folder / 'predictions']
+    rows = [(f'predict on images, here on those in {images}', predict)]
+    if onnx not in files:
+        rows.append(('make a file for other programs', ['export', folder, onnx]))
+    elif small not in files:
+        rows.append(('make the file smaller', ['quantize', onnx, training, small]))
+    else:
+        command = ['predict', small, images, '--out-dir', folder / 'int8']
+        rows.append((f'run {small.name} on them', command))
+    rows.append(('train again, after changes of the config', again))
     lines = [f'to {what}:\n  mmeffvit {shlex.join(map(str, words))}' for what, words in rows]
     return '\n'.join(['', *lines])

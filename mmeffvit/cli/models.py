@@ -1,6 +1,7 @@
 """List models with their published accuracy, size and speed."""
 
 from argparse import ArgumentParser
+from glob import has_magic
 
 from rich.console import Console
 from rich.table import Table
@@ -29,8 +30,8 @@ def make_parser() -> ArgumentParser:
 
 
 def run(pattern: str, task: str | None, released: bool) -> None:
-    glob = pattern if {'*', '?', '['} & set(pattern) else f'*{pattern}*'
-    names = list_models(glob, task=task, pretrained=True if released else None)
+    wanted = pattern if has_magic(pattern) else f'*{pattern}*'
+    names = list_models(wanted, task=task, pretrained=True if released else None)
     if not names:
         hint = did_you_mean(pattern.strip('*'), read_models())
         raise UserError(f'no model matches {pattern!r}; {hint or "`mmeffvit models` lists all"}')

@@ -118,14 +118,27 @@ def drop_reduction(pipeline: Any) -> None:
         settings.pop('reduce_zero_label', None)
 
 
+def limit_tests(config: Config, max_images: int | None) -> None:
+    """Use at most so many images of each test dataset."""
+    if max_images is not None:
+        for dataset in datasets_of(config, 'test'):
+            dataset['indices'] = max_images
+
+
 def image_folders(config: Config) -> list[Path]:
     """The folders of the config's test data, then of its validation data."""
     folders = []
     for settings in (*datasets_of(config, 'test'), *datasets_of(config, 'val')):
-        prefix = settings.get('data_prefix') or {}
-        folder = prefix.get('img') or prefix.get('img_path') or ''
+        prefixes = prefixes_of(settings)
+        folder = prefixes.get('img') or prefixes.get('img_path') or ''
         folders.append(Path(settings.get('data_root') or '', folder))
     return folders
+
+
+def prefixes_of(dataset: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The folders of a dataset by kind; mmpretrain takes the images' alone."""
+    given = dataset.get('data_prefix') or {}
+    return dict(img_path=given) if isinstance(given, str) else given
 
 
 def settings_of(value: Any, type_name: str) -> Iterator[dict]:

@@ -20,7 +20,9 @@ RULES = (  # keys are regular expressions
     Field(rf'model|optim_wrapper|default_hooks|env_cfg|{LOADER}|(train|val|test)_cfg|randomness|'
           r'log_processor|model\.test_cfg\.(.*\.)?nms', is_dict, 'a dict'),
     Field(rf'(model\.|.*\.detector\.|)(backbone|data_preprocessor)|{LOADER}\.(.*\.)?'
-          r'(dataset|data_prefix|metainfo)', is_dict, 'a dict'),
+          r'(dataset|metainfo)', is_dict, 'a dict'),
+    Field(rf'{LOADER}\.(.*\.)?data_prefix', lambda value: is_dict(value) or is_text(value),
+          'a dict of folders, or a folder'),
     Field(rf'{LOADER}\.(.*\.)?pipeline|custom_hooks', is_list, 'a list of dicts'),
     Field(rf'{LOADER}\.(.*\.)?(ann_file|data_root)|load_from|work_dir', is_text, 'a path'),
     Field(rf'{LOADER}\.dataset\.pipeline', bool, 'a list of transforms'),

@@ -237,8 +237,8 @@ class Findings:
     def grade(self, fault: Fault) -> Grade:
         """How much a type of finding matters, as often as it was found."""
         count = self.counts[fault]
-        share = fault.tolerated * (self.num_records or 1)
-        if count <= (max(1, share) if fault.tolerated else 0):
+        allowed = max(1, fault.tolerated * (self.num_records or 1)) if fault.tolerated else 0
+        if count <= allowed:
             return Grade.NOTE
         base = self.num_records if fault.left_out == OBJECTS else self.num_images
         is_lost = fault.left_out and not fault.misleads and count <= LOST * base

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_json, stamp, write_file
+from mmeffvit.utils.files import cache_folder, read_json, stamp, write_file
 from mmeffvit.utils.images import ImageFacts, Unreadable
 from mmeffvit.version import __version__
 
@@ -19,15 +19,6 @@ LEAST = 1000  # images; fewer are inspected in seconds
 RECENT = 2 * 10**9  # nanoseconds, within which another change may leave the time as it is
 # size and time of a file; height and width, rotation, mode, bits, digest, truncation
 TYPES = [int, int, int, int, bool, str, int, str, bool]
-
-
-def cache_folder() -> Path | None:
-    """The user's folder for what can be computed again; None without a home."""
-    try:
-        cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
-    except RuntimeError:
-        return None
-    return cache / 'mmeffvit' / 'data'
 
 
 class ImageIndex:
@@ -43,7 +34,7 @@ class ImageIndex:
         self.about = [__version__, inspect.__name__]
         name = blake2b(os.fsencode(root.absolute()), digest_size=16).hexdigest()
         folder = cache_folder() if num_images >= LEAST else None
-        self.path = folder and folder / f'{name}.json'
+        self.path = folder and folder / 'data' / f'{name}.json'
         self.known = self._read()
         self.rows: dict[str, list[Any]] = {}
 

@@ -64,11 +64,11 @@ def export_model(
     """
     options, out = options or ToolOptions(), Path(out)
     check_file(out, options)
-    return make_source(predictor, options).write(out, options, half=options.half)
+    return make_exportable(predictor, options).write(out, options, half=options.half)
 
 
 @dataclass(frozen=True)
-class Source:
+class Exportable:
     """The graph to export, and the reference for its files."""
 
     graph: Graph
@@ -83,7 +83,7 @@ class Source:
         )
 
 
-def make_source(predictor: Predictor, options: ToolOptions) -> Source:
+def make_exportable(predictor: Predictor, options: ToolOptions) -> Exportable:
     """See :func:`export_model` for the arguments and errors."""
     model, config = predictor.model, predictor.config
     if (device := next(model.parameters()).device.type) != 'cpu':
@@ -108,7 +108,7 @@ def make_source(predictor: Predictor, options: ToolOptions) -> Source:
         expect = partial(expect_maps, graph, model.backbone)
     else:
         expect = partial(expect_model, model, sample=prepared['data_samples'])
-    return Source(graph, metadata, expect, (str(image), pixels.astype(np.uint8)))
+    return Exportable(graph, metadata, expect, (str(image), pixels.astype(np.uint8)))
 
 
 def warn_of_sides(shape: tuple[int, int] | None, described: Metadata) -> None:

@@ -36,6 +36,14 @@ def resource_dir(name: str) -> Path:
     raise FileNotFoundError(f'no {name} next to or inside {PACKAGE}: install mmeffvit with pip')
 
 
+def cache_folder() -> Path | None:
+    """The user's folder for what can be computed again; None without a home."""
+    try:
+        return Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache', 'mmeffvit')
+    except RuntimeError:
+        return None
+
+
 def read_file(path: str | os.PathLike) -> bytes:
     """The content of a regular file: a pipe or a device could block.
 

@@ -28,7 +28,12 @@ class Interrupted(KeyboardInterrupt):
 
 def reports() -> bool:
     """Whether this process prints its end: one of several processes that train together does."""
-    return PARENT_REPORTS not in os.environ and not int(os.environ.get('RANK', 0))
+    return PARENT_REPORTS not in os.environ and is_first_process()
+
+
+def is_first_process() -> bool:
+    """Whether this is the only process, or the first of those that torchrun started."""
+    return not int(os.environ.get('RANK', 0))
 
 
 @contextmanager

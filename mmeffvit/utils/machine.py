@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mmeffvit.errors import UserError
 
-from .files import write_file
+from .files import cache_folder, write_file
 
 # CPU flags of Linux for 8-bit products that are added in 32 bits: x86 and ARM
 DOT_PRODUCTS = ('avx512_vnni', 'avx_vnni', 'avx_vnni_int8', 'asimddp')
@@ -50,18 +50,17 @@ def amx_works() -> bool:
 
     The results are in a file of the user's cache.
     """
-    cache = os.path.expanduser(os.environ.get('XDG_CACHE_HOME') or '~/.cache')
-    memory = Path(cache, 'mmeffvit', 'amx.json')
+    folder = cache_folder()
     machine = f'{cpu_name()}, {platform.release()}, {sys.prefix}'
-    try:
-        known = json.loads(memory.read_text())
-    except (OSError, ValueError):
-        known = {}
+    known = {}
+    with suppress(OSError, ValueError):
+        known = json.loads((folder / 'amx.json').read_text()) if folder else {}
     if machine not in known:
         done = subprocess.run([sys.executable, '-c', PROBE], capture_output=True)
         known[machine] = done.returncode != -signal.SIGILL
         with suppress(OSError, UserError):  # the next command tests again
-            write_file(memory, json.dumps(known))
+            if folder:
+                write_file(folder / 'amx.json', json.dumps(known))
     return known[machine]
 
 
@@ -103,7 +102,9 @@ def keep_freed_memory() -> bool:
 
 def num_cores() -> int:
     """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    if hasattr(os, 'sched_getaffinity'):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def resident_memory(*, peak: bool = False) -> int:

@@ -48,6 +48,19 @@ def test_found_classes_have_100_ap_and_missed_ones_0(perfect, shapes, tmp_path):
         assert table.mean == pytest.approx(np.nanmean(expected), abs=0.1)
 
 
+def test_the_type_of_the_metric_may_be_a_class(perfect, shapes, tmp_path):
+    from mmdet.evaluation import CocoMetric
+
+    results = tmp_path / 'found.json'
+    results.write_text(json.dumps(perfect))
+    options = {
+        'data_root': f'{shapes}/',
+        'test_evaluator': dict(type=CocoMetric, metric=['bbox', 'segm'], _delete_=True),
+    }
+    tables = per_class(SHAPES, results, options)
+    assert [(table.metric, table.mean) for table in tables] == [('box AP', 100), ('mask AP', 100)]
+
+
 def test_masks_of_results_may_be_polygons_and_may_be_missing(perfect, shapes, tmp_path):
     results = tmp_path / 'found.json'
     for row in perfect:

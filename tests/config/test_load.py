@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mmeffvit.config.datasets import image_folders
 from mmeffvit.config.load import (
     load_config,
     open_config,
@@ -16,6 +17,7 @@ from mmeffvit.config.load import (
     resolve_work_dir,
 )
 from mmeffvit.errors import UserError
+from mmeffvit.train.checks.run import check_paths
 from tests.conftest import run_command_here
 from tests.hostile.judge import Ended, message
 
@@ -204,3 +206,20 @@ def test_thresholds_and_counts_of_the_test_settings_are_checked(key, value):
     assert load_config(path, {'model.test_cfg.nms_pre': 100}).model.test_cfg.nms_pre == 100
     with pytest.raises(UserError, match=f'model.test_cfg.{key} is .*must be'):
         load_config(path, {f'model.test_cfg.{key}': value})
+
+
+def test_a_dataset_of_mmpretrain_may_have_one_folder(tmp_path):
+    path = tmp_path / 'classifier.py'
+    dataset = dict(type='CustomDataset', data_root=str(tmp_path), data_prefix='images')
+    path.write_text(
+        "default_scope = 'mmpretrain'\nmodel = dict(type='ImageClassifier')\n"
+        f'test_dataloader = dict(dataset={dataset})\n'
+    )
+    config = load_config(path)
+    assert image_folders(config) == [tmp_path / 'images']
+    with pytest.raises(UserError, match=r"folder '.*images' does not exist"):
+        check_paths(config, ('test',))
+    (tmp_path / 'images').mkdir()
+    check_paths(config, ('test',))
+    with pytest.raises(UserError, match=r'data_prefix is 3 .*a dict of folders, or a folder'):
+        load_config(path, {'test_dataloader.dataset.data_prefix': 3})

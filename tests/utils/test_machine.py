@@ -7,7 +7,14 @@ import platform
 import pytest
 
 from mmeffvit.utils import machine
-from mmeffvit.utils.machine import BELOW_AMX, ISA, PROBE, amx_works, avoid_trapping_amx
+from mmeffvit.utils.machine import (
+    BELOW_AMX,
+    ISA,
+    PROBE,
+    amx_works,
+    avoid_trapping_amx,
+    num_cores,
+)
 from tests.conftest import run_python, succeeded
 
 COMMAND = """
@@ -95,6 +102,21 @@ def test_nothing_is_remembered_where_it_cannot_be_written_or_read(monkeypatch, c
     assert not amx_works()
     monkeypatch.setenv('XDG_CACHE_HOME', str(claimed))
     assert not amx_works()
+
+
+def test_a_user_without_a_home_gets_no_folder_in_the_current_one(monkeypatch, claimed, tmp_path):
+    answer(monkeypatch, ILLEGAL)
+    monkeypatch.chdir(tmp_path)
+    for name in ('XDG_CACHE_HOME', 'HOME'):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr('pwd.getpwuid', lambda uid: {}[uid])  # an id that the system does not know
+    assert not amx_works()
+    assert not list(tmp_path.iterdir())
+
+
+def test_cores_are_counted_on_macos_too(monkeypatch):
+    monkeypatch.delattr(os, 'sched_getaffinity')
+    assert num_cores() == os.cpu_count()
 
 
 def test_the_probe_runs_in_bf16_and_obeys_the_cap():

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import nn
 
 from mmeffvit.analysis.complexity.count import Complexity, count_config
 from mmeffvit.config.build import own_model_config
-from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.datasets import limit_tests
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models import Backbone
@@ -115,15 +116,16 @@ def prune(
     loaded = Predictor(config_path, checkpoint, cfg_options=cfg_options)
     layers, hidden = layers_of(loaded.model), hidden_layers(loaded.model.backbone)
     before = count_config(Path(config_path).stem, loaded.config)
-    score = random_scores if options.method == 'random' else uvc_scores
+    is_random = options.method == 'random'
+    score = partial(random_scores, seed=options.seed) if is_random else uvc_scores
     if options.method == 'competition':
         batches = batches_of(loaded.config, options.max_images)
         with loading():
             scores = competition_scores(loaded.model, layers, batches)
     else:
-        scores = score(layers, options.seed)
+        scores = score(layers)
     keep_neurons = options.keep if options.keep_neurons is None else options.keep_neurons
-    neurons = keep_best(hidden, score(hidden, options.seed), keep_neurons)
+    neurons = keep_best(hidden, score(hidden), keep_neurons)
     heads = keep_best(layers, scores, options.keep)
     config = pruned_config(loaded.config, heads, neurons)
     after = count_config(path.stem, config)
@@ -173,8 +175,7 @@ def batches_of(config: Config, max_images: int | None) -> Any:
     """The test data loader of a config, with at most ``max_images`` per dataset."""
     check_data(config, ('test',))
     config = deepcopy(config)
-    for dataset in datasets_of(config, 'test') if max_images is not None else ():
-        dataset['indices'] = max_images
+    limit_tests(config, max_images)
     with DefaultScope.overwrite_default_scope(config.default_scope):
         loader = Runner.build_dataloader(config.test_dataloader, seed=0)
     name_unreadable(loader.dataset)

@@ -23,7 +23,7 @@ def random_scores(layers: Mapping[str, Units], seed: int) -> Scores:
     return {name: torch.rand(layer.count, generator=generator) for name, layer in layers.items()}
 
 
-def uvc_scores(layers: Mapping[str, Units], _: int = 0) -> Scores:
+def uvc_scores(layers: Mapping[str, Units]) -> Scores:
     """UVC's score: the squared norm of each unit's columns of the projection behind it.
 
     In training, UVC (arXiv:2203.08243) also learns the number of units to remove from each layer.

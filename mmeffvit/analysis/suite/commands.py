@@ -1,6 +1,5 @@
 """The commands of a suite."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,8 +7,7 @@ from typing import Any
 
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.options import RunOptions
-from mmeffvit.train.engine.processes import arguments_of
-from mmeffvit.utils.files import resource_dir
+from mmeffvit.train.engine.processes import tool_command
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,6 @@ def evaluation_dir(config_file: Path, options: SuiteOptions) -> Path:
 
 def launch(script: str, arguments: list[str], work_dir: Path, options: SuiteOptions) -> list[str]:
     """The command that runs a script of ``tools/`` on a config, in its number of processes."""
-    count = options.processes
-    launcher = 'pytorch' if count > 1 else 'none'
-    torchrun = ['-m', 'torch.distributed.run', '--standalone', f'--nproc_per_node={count}']
+    launcher = 'pytorch' if options.processes > 1 else 'none'
     run = RunOptions(work_dir, options.cfg_options, launcher)  # verbose: its log has everything
-    path = str(resource_dir('tools') / script)
-    prefix = [sys.executable, '-u', *(torchrun if count > 1 else ()), path]
-    return [*prefix, *arguments, *arguments_of(run)]
+    return tool_command(script, arguments, run, options.processes)

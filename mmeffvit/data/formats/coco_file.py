@@ -140,7 +140,7 @@ def by_unique_id(records: list[Record], fault: Fault, add: Add) -> dict[Any, Rec
     return by_id
 
 
-def check_objects(file: CocoFile, report: Findings, *, needs_masks: bool) -> None:
+def check_objects(file: CocoFile, report: Findings) -> None:
     """Check that every box and mask can be drawn, without drawing it."""
     for annotation in file.annotations:
         image = file.images.get(annotation['image_id'])
@@ -150,7 +150,7 @@ def check_objects(file: CocoFile, report: Findings, *, needs_masks: bool) -> Non
         if fault := box_fault((left, top, left + width, top + height), image):
             report.add(fault, describe(annotation, image))
         mask = annotation.get('segmentation')
-        if (mask or needs_masks) and (found := mask_fault(mask, image)):
+        if mask and (found := mask_fault(mask, image)):
             kind, reason = found
             report.add(kind, f'{reason} in {describe(annotation, image)}')
 

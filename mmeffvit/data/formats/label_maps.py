@@ -197,12 +197,16 @@ def table_of(values: Counter) -> str:
     return '\n'.join(['  name,r,g,b', *lines, *more])
 
 
+def without_copies(values: NDArray) -> NDArray:
+    """A map without the copies of its only channel, if it is gray and saved with three."""
+    is_gray = values.ndim == 3 and (values == values[..., :1]).all()
+    return values[..., 0] if is_gray else values
+
+
 def values_in(path: Path) -> Counter:
     """The pixels of a map by value or by color; none if it cannot be read."""
     try:
-        labels = read_values(path)
-        if labels.ndim == 3 and (labels == labels[..., :1]).all():
-            labels = labels[..., 0]  # gray, saved with three channels
+        labels = without_copies(read_values(path))
         by_color = labels.ndim == 3
         found, counts = np.unique(packed_colors(path) if by_color else labels, return_counts=True)
     except Unreadable:
@@ -278,11 +282,10 @@ def read_label_map(
         values = packed_colors(path)
         table = {(r << 16) + (g << 8) + b: label for (r, g, b), label in colors.items()}
     else:
-        values, table = read_values(path).astype(np.int64), dict(colors)
-        if values.ndim == 3 and (values == values[..., :1]).all():
-            values = values[..., 0]  # gray, saved with three channels
-            if findings is not None:
-                findings.add(faults.MAP_GRAY, path)
+        stored, table = read_values(path).astype(np.int64), dict(colors)
+        values = without_copies(stored)
+        if values.ndim < stored.ndim and findings is not None:
+            findings.add(faults.MAP_GRAY, path)
         if values.ndim == 3:
             raise Unreadable(f'{path} has {values.shape[-1]} channels, and the table has values')
         table.setdefault(IGNORED, IGNORED)

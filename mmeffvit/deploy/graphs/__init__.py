@@ -11,9 +11,9 @@ from mmeffvit.utils.text import listed
 
 from .base import Graph
 
+NMS = {'type', 'iou_threshold', 'class_agnostic', 'split_thr'}  # settings that files apply
 # part of the model, its class or base class, and module and class of the graph; the first match is
 # used. Names instead of classes, so that neither mmdet nor mmseg needs to be imported.
-NMS = {'type', 'iou_threshold', 'class_agnostic', 'split_thr'}
 GRAPHS = (
     ('roi_head', 'StandardRoIHead', 'two_stage', 'MaskRCNNGraph'),
     ('bbox_head', 'DeformableDETRHead', 'detr', 'DeformableDETRGraph'),

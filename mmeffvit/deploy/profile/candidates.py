@@ -11,7 +11,7 @@ import numpy as np
 from mmeffvit.deploy import compare
 from mmeffvit.deploy.agreement import DisagreementError, Measure, worst
 from mmeffvit.deploy.compare import Expect, Images, Run, Steps
-from mmeffvit.deploy.export import Source, ToolOptions
+from mmeffvit.deploy.export import Exportable, ToolOptions
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.openvino.write import to_openvino
 from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
@@ -112,7 +112,7 @@ def file_in(folder: Path, suffix: str, precision: str) -> Candidate:
 
 
 def float_files(
-    source: Source, options: ExportOptions, folder: Path, suffix: str
+    source: Exportable, options: ExportOptions, folder: Path, suffix: str
 ) -> Iterator[Candidate]:
     """Files of a model in float32 and, if the format has it, in float16."""
     kind = BY_SUFFIX[suffix]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from mmeffvit.deploy.compare import Expect, Images, batch, expect_same
-from mmeffvit.deploy.export import Source, ToolOptions, make_source
+from mmeffvit.deploy.export import Exportable, ToolOptions, make_exportable
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, OPENED, open_model
 from mmeffvit.deploy.graphs.base import Graph
@@ -108,14 +108,14 @@ def profile_model(
         UserError: If the model cannot be exported, or no file agrees.
     """
     export = export or ToolOptions()
-    source = make_source(predictor, export)
+    source = make_exportable(predictor, export)
     sizes = ExportOptions(export.shape or source.image[1].shape[:2], 1, export.opset)
     name = Path(predictor.config.filename).stem
     return profile_source(name, source, sizes, folder, options or ProfileOptions())
 
 
 def profile_source(
-    name: str, source: Source, sizes: ExportOptions, folder: Path, options: ProfileOptions
+    name: str, source: Exportable, sizes: ExportOptions, folder: Path, options: ProfileOptions
 ) -> Profile:
     """As :func:`profile_model`, for a graph, with images of a size and batch size 1."""
     images = batch(source.image[1], sizes.shape, 1)

@@ -14,6 +14,7 @@ import torch
 
 from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.files import atomic_output
+from mmeffvit.utils.interrupts import is_first_process
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import install_command
 
@@ -121,7 +122,7 @@ def _origin_of(address: str) -> Origin:
 
 def _announce(origin: Origin) -> None:
     """Print the license notice."""
-    if origin.notice and not int(os.environ.get('RANK', 0)):  # one of several processes is enough
+    if origin.notice and is_first_process():  # one of several processes is enough
         logger.warning(origin.notice)
 
 

@@ -1,4 +1,4 @@
-"""Detection modules that mmdet lacks; the only package that imports mmdet at import time."""
+"""Detection modules that mmdet lacks; of the models, only these import mmdet."""
 
 from .class_weighted_loss import ClassWeightedQualityFocalLoss
 from .datasets import ScoredCocoDataset

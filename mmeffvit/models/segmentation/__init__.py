@@ -1,4 +1,4 @@
-"""Heads and datasets that mmseg lacks; the only package that imports mmseg."""
+"""Heads and datasets that mmseg lacks; of the models, only these import mmseg."""
 
 from .class_weighted_loss import ClassWeightedCrossEntropy
 from .datasets import PairedSegDataset

@@ -40,6 +40,7 @@ from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.write import write_coco, write_label_maps
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_regular
+from mmeffvit.utils.interrupts import is_first_process
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import listed
@@ -120,7 +121,7 @@ def check_data(config: Config, splits: Sequence[str]) -> None:
         UserError: If a path is missing, or a file has faults that would stop or crash the run.
     """
     check_paths(config, splits)
-    if int(os.environ.get('RANK', 0)):  # the first process reads for all
+    if not is_first_process():  # the first process reads for all
         return
     for item in local_datasets(config, splits):
         with isolated(config.default_scope):
@@ -140,7 +141,7 @@ def repair_data(config: Config, folder: Path, *, strict: bool = False) -> None:
     Raises:
         UserError: If there are errors.
     """
-    is_first = not int(os.environ.get('RANK', 0))
+    is_first = is_first_process()
     logger.disabled = not is_first  # one of several processes is enough
     try:
         for item in local_datasets(config, ('train', 'val')):
@@ -248,7 +249,7 @@ def reads_as(cls: Any, name: str) -> bool:
     return known is not None and read is known.load_data_list
 
 
-def fault_of(path: Path, missing: faults.Fault) -> faults.Fault:
+def irregular_fault(path: Path, missing: faults.Fault) -> faults.Fault:
     """The fault of what is no regular file: missing, or something that would block a reader."""
     return faults.IMAGE_IRREGULAR if os.path.exists(path) else missing
 
@@ -268,7 +269,7 @@ class PlacedFinder(ImageFinder):
 
     def fault(self, name: str, found: list[Path]) -> faults.Fault:
         missing = super().fault(name, found)
-        return missing if found else fault_of(self.root / name, missing)
+        return missing if found else irregular_fault(self.root / name, missing)
 
 
 def of_coco(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iterator[Picture]:
@@ -353,9 +354,9 @@ def of_rows(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
         if path in seen:
             data.findings.add(faults.IMAGE_LISTED_TWICE, path)
         elif not is_regular(path):
-            data.findings.add(fault_of(path, faults.IMAGE_MISSING), path)
+            data.findings.add(irregular_fault(path, faults.IMAGE_MISSING), path)
         elif label_map and not is_regular(label_map):
-            data.findings.add(fault_of(label_map, faults.MAP_MISSING), label_map)
+            data.findings.add(irregular_fault(label_map, faults.MAP_MISSING), label_map)
         else:
             size = (row['height'], row['width']) if 'height' in row and 'width' in row else None
             yield Picture(path, objects_in(row), size, label_map)

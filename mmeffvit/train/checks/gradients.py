@@ -17,7 +17,7 @@ def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[F
     The latter are a fault for multi-process training, which fails with them.
     """
     if step.frozen:
-        frozen = outermost(step.model, set(step.frozen))
+        frozen = complete_modules(step.model, set(step.frozen))
         yield note(
             f'frozen by the config: {listed(frozen)} ({counted(len(step.frozen), "tensor")})'
         )
@@ -29,7 +29,7 @@ def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[F
     if not unused:
         yield passed('all trainable parameters get a gradient')
         return
-    groups = outermost(step.model, unused)
+    groups = complete_modules(step.model, unused)
     text = f'no gradient reaches {listed(groups)} ({counted(len(unused), "tensor")})'
     wrapper = config.get('model_wrapper_cfg') or {}
     if any(each.get('find_unused_parameters') for each in (config, wrapper)):
@@ -43,7 +43,7 @@ def check_gradients(step: Step, config: Config, distributed: bool) -> Iterator[F
         )
 
 
-def outermost(model: nn.Module, names: set[str]) -> list[str]:
+def complete_modules(model: nn.Module, names: set[str]) -> list[str]:
     """The outermost modules with all parameters in ``names``, and remaining single parameters."""
     found = []
 

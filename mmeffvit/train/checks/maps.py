@@ -103,7 +103,7 @@ def stride_of(shape: Size, step: Step) -> float:
 
 def suggest_fix(step: Step, name: str, declared: Sequence[float], arrived: list[float]) -> str:
     """The fix: other declared strides, or maps with these strides."""
-    settings = step.settings_of(name)
+    settings = step.settings_at(name)
     key = next((key for key in (*LISTS, *GENERATORS) if key in settings), 'strides')
     place = f'{name}.{key}' + ('.strides' if key in GENERATORS else '')
     maps = step.returned.get('backbone') or []
@@ -173,7 +173,7 @@ def wrong_channels(step: Step) -> Iterator[Finding]:
         arrived = [shape[1] for shape in used_maps(module, step.received[name])]
         # a RoI extractor declares its output channels
         key = 'out_channels' if hasattr(module, 'featmap_strides') else 'in_channels'
-        declared = step.settings_of(name).get(key, getattr(module, key, None))
+        declared = step.settings_at(name).get(key, getattr(module, key, None))
         if not arrived or not isinstance(declared, int | list | tuple):
             continue
         several = isinstance(declared, list | tuple)

@@ -10,7 +10,7 @@ from mmengine.registry import DefaultScope
 from torch import nn
 from torch.utils.data import DataLoader
 
-from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.datasets import datasets_of, prefixes_of
 from mmeffvit.errors import UserError
 from mmeffvit.models.backbone import log_report
 from mmeffvit.models.checkpoints import Checkpoint, load_into
@@ -45,7 +45,7 @@ def paths_of(dataset: Mapping) -> Iterator[tuple[str, Path]]:
     """The annotation file and the folders of a dataset that are on this machine."""
     root = dataset.get('data_root') or ''
     named = [('annotation file', dataset.get('ann_file'))]
-    named += [('folder', path) for path in (dataset.get('data_prefix') or {}).values()]
+    named += [('folder', path) for path in prefixes_of(dataset).values()]
     for kind, path in named:
         if isinstance(path, str) and path and '://' not in root + path:
             yield kind, Path(root) / path

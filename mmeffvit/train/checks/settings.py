@@ -7,6 +7,7 @@ from mmengine.config import Config
 from mmengine.registry import MODELS as ROOT_MODELS
 
 from mmeffvit.config.datasets import settings_of
+from mmeffvit.config.found import imports_of
 from mmeffvit.config.values import dicts_in
 from mmeffvit.models.checkpoints.pretrained import is_pretrained
 
@@ -79,8 +80,7 @@ def check_names(config: Config) -> Iterator[Finding]:
 
     They work here, where mmeffvit is imported, but not in other tools.
     """
-    imports = (config.get('custom_imports') or {}).get('imports') or []
-    imports = [imports] if isinstance(imports, str) else imports
+    imports = imports_of(config)
     if any(name.partition('.')[0] == 'mmeffvit' for name in imports):
         return
     kinds = [settings.get('type') for _, settings in dicts_in(config.model)]

@@ -14,6 +14,7 @@ from mmeffvit.config.build import build_model, own_model_config
 from mmeffvit.config.values import dicts_in
 from mmeffvit.models.heads import class_counts
 from mmeffvit.utils.modules import forwards
+from mmeffvit.utils.schema import is_dict, is_list
 
 from .sample import maps_in, own_batches
 
@@ -54,18 +55,20 @@ class Step:
         """Name and class of a module, for messages."""
         return f'{name} ({type(self.model.get_submodule(name)).__name__})'
 
-    def settings_of(self, name: str) -> dict[str, Any]:
+    def settings_at(self, name: str) -> dict[str, Any]:
         """The config of a module, or an empty one.
 
         A config can describe several modules, one per stage; their indices are ignored then.
         """
         found: Any = self.settings
         for part in name.split('.'):
-            if isinstance(found, list | tuple):
-                found = found[int(part)] if part.isdigit() and int(part) < len(found) else None
-            elif not (part.isdigit() and isinstance(found, dict)):
-                found = found.get(part) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else {}
+            if is_list(found):
+                found = dict(enumerate(found)).get(int(part)) if part.isdigit() else None
+            elif not is_dict(found):
+                return {}
+            elif not part.isdigit():
+                found = found.get(part)
+        return found if is_dict(found) else {}
 
 
 def run_step(config: Config) -> Step:

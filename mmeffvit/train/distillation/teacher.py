@@ -113,8 +113,8 @@ class TeacherHook(Hook):
     def after_train(self, runner: Runner) -> None:
         for handle in self.handles:
             handle.remove()
-        own, rest = (1000 * part / max(1, self.steps) for part in (self.seconds, self.total))
-        logger.info(f'a step took {rest:.0f} ms, of which the teacher {own:.0f} ms')
+        teacher, total = (1000 * part / max(1, self.steps) for part in (self.seconds, self.total))
+        logger.info(f'a step took {total:.0f} ms, of which the teacher {teacher:.0f} ms')
 
     def keep(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
         """Keep the maps or logits of the student; called by torch."""

@@ -13,7 +13,7 @@ from mmengine.logging import print_log
 from mmengine.runner import Runner
 from torch import Tensor
 
-from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.datasets import limit_tests
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.classes import check_heads
@@ -100,8 +100,7 @@ def open_test(
         draw_predictions(config, show_dir)
     if tta:
         augment_tests(config)
-    for dataset in datasets_of(config, 'test') if max_images is not None else ():
-        dataset['indices'] = max_images
+    limit_tests(config, max_images)
     config.load_from, config.resume = None, False  # the weights are loaded below
     with options.output(config.work_dir):
         runner = build_runner(config, to_test=True)

@@ -96,8 +96,10 @@ def build_runner(config: Config, *, to_test: bool = False) -> Runner:
         UserError: If a name is not registered or an argument does not fit its class.
     """
     if is_main_process():
-        # mmengine writes them in place, a config that has no file under a new name
-        for name in (LAST_CHECKPOINT, *([Path(config.filename).name] if config.filename else [])):
+        names = [LAST_CHECKPOINT]  # mmengine writes them in place
+        if config.filename:  # a config without a file gets a new name
+            names.append(Path(config.filename).name)
+        for name in names:
             own_file(Path(config.work_dir, name))
     with building(config):
         own = EvaluationRunner if to_test else WholeCheckpointsRunner

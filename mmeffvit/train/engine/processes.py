@@ -59,15 +59,13 @@ def train_in_processes(
         KeyboardInterrupt: After a signal, when all processes have ended.
     """
     check_count(count, options.device)
-    script = [str(resource_dir('tools') / 'train.py'), config]
-    script += ['--amp'] * amp + ['--auto-scale-lr'] * auto_scale_lr + ['--no-check'] * (not check)
-    script += ['--strict'] * strict + (['--resume', resume] if resume else [])
-    script += arguments_of(replace(options, launcher='pytorch'))
-    torchrun = ['-m', 'mmeffvit.train.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
+    arguments = [config, *(['--resume', resume] if resume else [])]
+    arguments += ['--amp'] * amp + ['--auto-scale-lr'] * auto_scale_lr
+    arguments += ['--no-check'] * (not check) + ['--strict'] * strict
+    command = tool_command('train.py', arguments, replace(options, launcher='pytorch'), count)
     threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
     # packages are not imported from the current folder
     variables = {'OMP_NUM_THREADS': threads, 'PYTHONSAFEPATH': '1', PARENT_REPORTS: '1'}
-    command = [sys.executable, *torchrun, *script]
     with start_tied(command, env={**os.environ, **variables}) as process:
         try:
             code = process.wait()
@@ -79,6 +77,15 @@ def train_in_processes(
             raise
     if code:
         raise UserError('training failed; see its output above')
+
+
+def tool_command(
+    script: str, arguments: Sequence[str], options: RunOptions, count: int = 1
+) -> list[str]:
+    """The command that runs a script of ``tools/``, with torchrun if it is the launcher."""
+    torchrun = ['-m', 'mmeffvit.train.engine.torchrun', '--standalone', f'--nproc_per_node={count}']
+    prefix = [sys.executable, '-u', *(torchrun if options.launcher == 'pytorch' else ())]
+    return [*prefix, str(resource_dir('tools') / script), *arguments, *arguments_of(options)]
 
 
 def arguments_of(options: RunOptions) -> list[str]:

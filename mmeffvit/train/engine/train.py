@@ -1,6 +1,5 @@
 """Training, safe to interrupt."""
 
-import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,6 +23,7 @@ from mmeffvit.train.checks.config import stop_at_faults
 from mmeffvit.train.checks.data import check_data, repair_data
 from mmeffvit.train.checks.run import check_batches, check_paths, load_checked
 from mmeffvit.utils.files import locked
+from mmeffvit.utils.interrupts import is_first_process
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted, listed
 from mmeffvit.zoo.identify import naming
@@ -77,7 +77,7 @@ def train(
         use_mixed_precision(config)
     if auto_scale_lr:
         enable_lr_scaling(config)
-    start = find_start(source, resume)
+    start = choose_start(source, resume)
     if saved_checkpoints(work_dir) and not config.resume:
         raise UserError(
             f'{work_dir} has a run already, whose checkpoints would be overwritten: continue it '
@@ -86,7 +86,7 @@ def train(
     if start is not None and (start.release or start is source.own):
         # it replaces all weights but those of a teacher: none is downloaded
         without_weights(config.model, teachers=False)
-    is_first = not int(os.environ.get('RANK', 0))  # it locks the work dir for all
+    is_first = is_first_process()  # it locks the work dir for all
     lock = locked(work_dir, 'a training run') if is_first else nullcontext()
     with lock, options.output(config.work_dir):
         if check:
@@ -122,7 +122,7 @@ def train(
     return runner
 
 
-def find_start(source: Source, resume: str | None) -> Checkpoint | None:
+def choose_start(source: Source, resume: str | None) -> Checkpoint | None:
     """The checkpoint that training starts from, which the config is set to."""
     config = source.config
     resume = resume or (config.get('resume') and (config.get('load_from') or 'auto'))

@@ -11,7 +11,7 @@ from mmeffvit.data.faults import IMAGE_CUT
 from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.evaluate import evaluate
-from mmeffvit.train.engine.metrics import in_percent
+from mmeffvit.train.engine.metrics import in_percent, percent_text
 from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
@@ -74,8 +74,8 @@ def evaluate_best(
     best = best_checkpoint(folder / 'run').path
     run = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
     _, metrics = evaluate(str(config), str(best), run)
-    found = ', '.join(f'{key} {value} %' for key, value in in_percent(metrics).items())
-    lines = [f'\n{base.name} on {path.resolve().name}: {found}', f'  best  {best}']
+    title = f'\n{base.name} on {path.resolve().name}: {percent_text(metrics)}'
+    lines = [title, f'  best  {best}']
     lines += advice(load_config(config), in_percent(metrics), known_weights(base))
     logger.info('\n'.join(lines))
     logger.info(

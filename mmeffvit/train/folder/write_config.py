@@ -305,12 +305,9 @@ def schedule(
 ) -> list[str]:
     by_epoch = base.config.train_cfg.type == 'EpochBasedTrainLoop'
     unit = '' if by_epoch else ' * iterations'
-    accumulated = {}
-    if overrides.accumulate > 1:
-        accumulated['accumulative_counts'] = overrides.accumulate
     lines = [
         f'# learning rate of the base: {base.optimizer["lr"]:g} for batch size {base.batch_size}',
-        *rate_lines(recipe.epochs, recipe.iterations, recipe.rate, by_epoch, **accumulated),
+        *rate_lines(recipe.epochs, recipe.iterations, recipe.rate, by_epoch, overrides.accumulate),
     ]
     loop: dict[str, Any] = {'max_epochs' if by_epoch else 'max_iters': Code(f'epochs{unit}')}
     loop['val_interval'] = Code(f'{recipe.val_every}{unit}')
@@ -322,10 +319,10 @@ def schedule(
         save_best=base.metric,
         rule='greater',
     )
-    logger = dict(interval=max(1, min(50, recipe.iterations // 2)))
+    logging = dict(interval=max(1, min(50, recipe.iterations // 2)))
     lines += [
         assign('train_cfg', loop),
-        assign('default_hooks', dict(logger=logger, checkpoint=saving)),
+        assign('default_hooks', dict(logger=logging, checkpoint=saving)),
         assign('custom_hooks', hooks(base, recipe, teaching)),
     ]
     if get_device() == 'cpu':
@@ -334,12 +331,12 @@ def schedule(
 
 
 def rate_lines(
-    epochs: int, iterations: int, rate: float, by_epoch: bool = True, **update: Any
+    epochs: int, iterations: int, rate: float, by_epoch: bool = True, accumulate: int = 1
 ) -> list[str]:
-    """The lines of the length of a run and of its learning rate: a warm-up, then a cosine.
-
-    ``update`` are further arguments of the optimizer's wrapper.
-    """
+    """The lines of the length of a run and of its learning rate: a warm-up, then a cosine."""
+    wrapper: dict[str, Any] = dict(optimizer=dict(lr=Code('rate')))
+    if accumulate > 1:
+        wrapper['accumulative_counts'] = accumulate
     warm_up = fit_warm_up(epochs * iterations)
     # in epochs where there are any: their length depends on --class-balanced and on the processes
     start, end = ('warm_up', 'epochs * iterations')
@@ -360,7 +357,7 @@ def rate_lines(
         f'iterations = {iterations}  # of an epoch',
         f'warm_up = {warm_up}  # iterations',
         assign('rate', rate),
-        assign('optim_wrapper', dict(optimizer=dict(lr=Code('rate')), **update)),
+        assign('optim_wrapper', wrapper),
         assign('param_scheduler', [rise, fall] if warm_up else [fall]),
     ]
 

@@ -14,7 +14,7 @@ import torch
 
 from mmeffvit.deploy.agreement import MINIMA, signal_to_noise
 from mmeffvit.deploy.compare import expect_graph, run_graph
-from mmeffvit.deploy.export import Source
+from mmeffvit.deploy.export import Exportable
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.openvino.format import OpenVino
 from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
@@ -45,10 +45,10 @@ FAST = ProfileOptions(formats=('.onnx', '.xml', '.param'), threads=(1,), seconds
 
 
 @pytest.fixture(scope='module')
-def source() -> Source:
+def source() -> Exportable:
     graph = tiny.graph(tiny.FIRST_STAGE)
     image = ('noise', noise_image(tiny.SIZE))
-    return Source(graph, dict(note='kept'), partial(expect_graph, graph), image)
+    return Exportable(graph, dict(note='kept'), partial(expect_graph, graph), image)
 
 
 @pytest.fixture(scope='module')
@@ -153,7 +153,7 @@ def test_what_remains_for_the_application_counts(suffix, folder, tmp_path, monke
         monkeypatch.setitem(MINIMA, 'signal-to-noise ratio, dB', 0.0)
     graph = make_graph(models.tiny('segformer_swiftformer_xs_ade20k'))
     image = ('noise', noise_image(tiny.SIZE))
-    source = Source(graph, {}, partial(expect_graph, graph), image)
+    source = Exportable(graph, {}, partial(expect_graph, graph), image)
     options = replace(FAST, formats=(suffix,), images=folder)
     label_maps = []
 

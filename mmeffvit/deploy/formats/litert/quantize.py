@@ -110,14 +110,12 @@ def end_of_detector(model: Any) -> Iterator[str]:
 
     Eight bits there would move small boxes visibly, and would not be faster.
     """
-    flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)
     for signature in model.signatureDefs:
         if b'boxes' not in [output.name for output in signature.outputs]:
             continue
         graph = model.subgraphs[signature.subgraphIndex]
         after, before = {output.tensorIndex for output in signature.outputs}, set()
-        for operator in reversed(graph.operators):
-            name = flatbuffer.opcode_to_name(model, operator.opcodeIndex)
+        for name, operator in reversed(named_operators(model, graph)):
             if after.intersection(operator.outputs) and name not in WEIGHTED:
                 after.update(operator.inputs)
             elif after.intersection(operator.outputs) and is_1x1(graph, operator):
@@ -129,6 +127,12 @@ def end_of_detector(model: Any) -> Iterator[str]:
             yield graph.tensors[operator.outputs[0]].name.decode()
 
 
+def named_operators(model: Any, graph: Any) -> list[tuple[str, Any]]:
+    """The operators of a graph in topological order, with the names of their kinds."""
+    name_of = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE).opcode_to_name
+    return [(name_of(model, operator.opcodeIndex), operator) for operator in graph.operators]
+
+
 def is_1x1(graph: Any, layer: Any) -> bool:
     """Whether a layer is a 1x1 convolution."""
     return list(graph.tensors[layer.inputs[1]].shape[1:3]) == [1, 1]
@@ -136,11 +140,9 @@ def is_1x1(graph: Any, layer: Any) -> bool:
 
 def silu_products(model: Any) -> Iterator[str]:
     """Names of the outputs of products ``x * sigmoid(x)``, but not of norms and attention."""
-    flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)
     for graph in model.subgraphs:
         gates = {}  # from the output of a sigmoid to its input
-        for operator in graph.operators:  # in topological order
-            name = flatbuffer.opcode_to_name(model, operator.opcodeIndex)
+        for name, operator in named_operators(model, graph):
             if name == 'LOGISTIC':
                 gates[operator.outputs[0]] = operator.inputs[0]
             elif name == 'MUL':
@@ -151,10 +153,8 @@ def silu_products(model: Any) -> Iterator[str]:
 
 def weighted(model: Any) -> Iterator[tuple[str, Any, Any, Any, Any]]:
     """Operator, input, weight, bias and output of every layer with a constant weight and a bias."""
-    flatbuffer = require('ai_edge_litert.tools.flatbuffer_utils', PURPOSE)
     for graph in model.subgraphs:
-        for operator in graph.operators:
-            name = flatbuffer.opcode_to_name(model, operator.opcodeIndex)
+        for name, operator in named_operators(model, graph):
             if name in WEIGHTED and len(operator.inputs) > 2 and operator.inputs[2] >= 0:
                 source, weight, bias = (graph.tensors[index] for index in operator.inputs[:3])
                 if model.buffers[weight.buffer].data is not None:
