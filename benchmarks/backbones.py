@@ -49,8 +49,7 @@ def measure(variant: Variant, size: tuple[int, int], seconds: float, settings: S
             assert_same_maps(models[name](x), theirs(x), f'{variant}, {name}')
         candidates = {
             name: waiting_for(
-                settings.device,
-                partial(model.to(settings.device), image(x, name, settings.device)),
+                settings.device, partial(model.to(settings.device), image(x, name, settings.device))
             )
             for name, model in models.items()
         }

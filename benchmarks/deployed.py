@@ -43,10 +43,7 @@ TOP1 = {
     if name.partition('_')[0] in FAMILIES  # backbones: configs begin with their head
 }
 SERIES = {'ours ONNX': 'ours, in ONNX Runtime', 'timm ONNX': "timm's, in ONNX Runtime"}
-STYLES = {
-    'ours ONNX': {},
-    'timm ONNX': dict(linestyle=':', markerfacecolor='white', alpha=0.6),
-}
+STYLES = {'ours ONNX': {}, 'timm ONNX': dict(linestyle=':', markerfacecolor='white', alpha=0.6)}
 
 
 def cases(settings: Settings) -> Cases:

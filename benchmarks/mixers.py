@@ -145,7 +145,7 @@ def render(rows: Rows) -> list[str]:
     lines = [
         f'Token mixers get queries, keys and values of {WIDTH} channels, other layers a map of '
         f'{CHANNELS} and include their projections. Median and minimum in ms, then the peak '
-        f'memory in MiB. Memory: {HOW}',
+        f'memory in MiB. Memory: {HOW}'
     ]
     for group, found in by_group.items():
         lines += ['', f'### {group}', '', *group_table(found)]

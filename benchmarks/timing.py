@@ -84,8 +84,7 @@ def speed_up(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
     """
     rounds = [theirs / own for own, theirs in zip(ours, peer, strict=True)]
     return Ratio(
-        statistics.median(peer) / statistics.median(ours),
-        *np.quantile(rounds, (0.1, 0.9)).tolist(),
+        statistics.median(peer) / statistics.median(ours), *np.quantile(rounds, (0.1, 0.9)).tolist()
     )
 
 

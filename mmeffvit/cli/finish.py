@@ -19,7 +19,7 @@ from mmeffvit.analysis.error_curves import analyze
 from mmeffvit.analysis.per_class import report_per_class
 from mmeffvit.config.datasets import datasets_of
 from mmeffvit.config.load import load_config
-from mmeffvit.deploy.evaluate import file_step
+from mmeffvit.deploy.evaluate import FileStep
 from mmeffvit.deploy.export import ToolOptions, export_model
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.formats.table import BY_SUFFIX, format_of
@@ -211,7 +211,7 @@ class FinishedRun:
         )
         self.files.append(found.out)
         options = RunOptions(self.result / 'test_int8', self.cfg_options)
-        _, metrics = evaluate(str(self.config_path), None, options, step=file_step(found.out))
+        _, metrics = evaluate(str(self.config_path), None, options, step=FileStep(found.out))
         name, value = next(iter(in_percent(metrics).items()))
         return f'{found.out}: {found.chosen}; {name} {value} % on the {self.split} split'
 

@@ -37,9 +37,14 @@ def run(config: str, checkpoint: str | None, **values: Any) -> None:
     if checkpoint is not None and classify(checkpoint) is Kind.EXPORTED:
         if values['tta']:
             raise UserError(f'--tta is for checkpoints, and {checkpoint} is an exported file')
-        from mmeffvit.deploy.evaluate import file_step
+        for name in options.cfg_options:
+            if name.startswith('model.') or 'pipeline' in name:
+                raise UserError(
+                    f'--cfg-options {name} has no effect on {checkpoint}: export the model with it'
+                )
+        from mmeffvit.deploy.evaluate import FileStep
 
-        values['step'], checkpoint = file_step(checkpoint), None
+        values['step'], checkpoint = FileStep(checkpoint), None
     with run_console(options.verbose) as options.hooks:
         runner, metrics = evaluate(config, checkpoint, options, **values)
     if reports() and not options.verbose:

@@ -1,31 +1,56 @@
 """Evaluation of an exported file with the test data and metrics of a config."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from mmengine.config import Config
 from mmengine.structures import InstanceData, PixelData
 
+from mmeffvit.config.values import dicts_in
+from mmeffvit.errors import UserError
 from mmeffvit.inference.results import ClassScores, LabelMap, Result
+from mmeffvit.train.checks.run import check_classes
 
 from .runtime.predictor import ExportedPredictor
 
+TASKS = {  # of files, by the scope of a config
+    'mmdet': ('detection', 'instance segmentation'),
+    'mmseg': ('semantic segmentation',),
+    'mmpretrain': ('classification',),
+}
 
-def file_step(path: str | Path) -> Callable[[Mapping[str, Any]], list[Any]]:
+
+class FileStep:
     """A test step that predicts with an exported file, for ``evaluate``.
 
     Raises:
         UserError: If the file cannot be used.
     """
-    predictor = ExportedPredictor(path)
 
-    def step(data: Mapping[str, Any]) -> list[Any]:
+    def __init__(self, path: str | Path) -> None:
+        self.path, self.predictor = path, ExportedPredictor(path)
+
+    def __call__(self, data: Mapping[str, Any]) -> list[Any]:
         for sample in data['data_samples']:
-            put_result(sample, predictor(sample.img_path))
+            put_result(sample, self.predictor(sample.img_path))
         return data['data_samples']
 
-    return step
+    def check(self, config: Config, dataset: Any) -> None:
+        """Raise a ``UserError`` if the file is for another task or for other classes."""
+        task = self.predictor.metadata.task
+        if task not in TASKS.get(config.default_scope, (task,)):
+            raise UserError(f'{self.path} is for {task}, and {config.filename} is not')
+        metrics = [metric for _, metric in dicts_in(config.get('test_evaluator'))]
+        measures_masks = any('segm' in (metric.get('metric') or ()) for metric in metrics)
+        if measures_masks and task != 'instance segmentation':
+            raise UserError(
+                f'{self.path} returns no masks, and test_evaluator of {config.filename} measures '
+                'them: add --cfg-options test_evaluator.metric=bbox'
+            )
+        classes = self.predictor.classes
+        check_classes(str(self.path), classes or None, dataset, 'test')
 
 
 def put_result(sample: Any, result: Result) -> None:

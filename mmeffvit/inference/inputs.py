@@ -216,9 +216,7 @@ class Frame:
 
 
 def read_frames(
-    sources: Iterable[Media],
-    read_image: Callable[[Path], NDArray],
-    report: Callable[[str], None],
+    sources: Iterable[Media], read_image: Callable[[Path], NDArray], report: Callable[[str], None]
 ) -> Iterator[Frame]:
     """Images and frames in order; unreadable files are reported and skipped.
 

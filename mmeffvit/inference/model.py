@@ -35,8 +35,11 @@ def load_model(source: Source, checkpoint: str | None, device: str = 'auto') -> 
 def min_side(model: nn.Module) -> int:
     """The smallest side of a prepared image, in pixels: most models pad smaller ones."""
     is_ours = isinstance(getattr(model, 'backbone', None), Backbone)
-    divisor = getattr(model.data_preprocessor, 'pad_size_divisor', MIN_SIDE)
-    return MIN_SIDE if is_ours and divisor < MIN_SIDE else 1
+    preprocessor = model.data_preprocessor
+    own = getattr(preprocessor, 'test_cfg', None) or {}  # mmseg's, which pads in tests only by it
+    size = own.get('size')
+    divisor = getattr(preprocessor, 'pad_size_divisor', own.get('size_divisor')) or 1
+    return MIN_SIDE if is_ours and min(size or [divisor]) < MIN_SIDE else 1
 
 
 @torch.no_grad()

@@ -282,10 +282,7 @@ def write_result(
 
 
 def make_batches(
-    predictor: BasePredictor,
-    frames: Iterable[Frame],
-    size: int,
-    report: Callable[[str], None],
+    predictor: BasePredictor, frames: Iterable[Frame], size: int, report: Callable[[str], None]
 ) -> Iterator[list[tuple[Frame, Any]]]:
     """Batches of consecutive frames with their preprocessed images."""
 

@@ -141,11 +141,7 @@ class SlowData(Dataset):
 
 
 @pytest.mark.parametrize(
-    ('data', 'seconds', 'hint'),
-    [
-        (SlowData(), 0.0, True),
-        (None, 0.01, False),
-    ],
+    ('data', 'seconds', 'hint'), [(SlowData(), 0.0, True), (None, 0.01, False)]
 )
 def test_more_processes_are_suggested_where_steps_wait_for_data(data, seconds, hint, tmp_path):
     model, stream = Slow(seconds, steps=RATED), io.StringIO()

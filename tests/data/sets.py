@@ -8,6 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from mmeffvit.data.records import DataSet
 from mmeffvit.data.shapes import CLASSES, ShapesSpec, draw_image, encode_mask
 
 SPEC = ShapesSpec(side=64, max_objects=3)
@@ -157,3 +158,7 @@ def edit_json(path: Path, change: Callable[[Any], object]) -> None:
 
 def files_in(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob('*') if p.is_file()}
+
+
+def counts(data: DataSet) -> dict[str, int]:
+    return {split: len(part) for split, part in data.splits.items()}

@@ -13,7 +13,7 @@ from mmeffvit.errors import UserError
 from tests.conftest import published
 from tests.data import layouts
 from tests.data.layouts import READ, REFUSED, boxes, sides
-from tests.data.sets import files_in
+from tests.data.sets import counts, files_in
 
 OTHERS = {  # formats that fit as well
     'BCCD': 'csv', 'COCO 2017 with panoptic maps': 'masks', 'VOC 2007 and 2012': 'masks',
@@ -31,7 +31,7 @@ def test_layout_is_read_with_its_splits_and_objects_and_the_folder_stays(name, t
     assert (found.format, found.task) == (format_, task)
     assert ', '.join(other.format for other in found.others) == OTHERS.get(name, '')
     data = found.read()
-    assert {split: len(part) for split, part in data.splits.items()} == images
+    assert counts(data) == images
     assert not data.findings.of(Grade.WARNING, Grade.ERROR)
     if task is not Task.OBJECTS:
         assert len(data.classes) == count
@@ -86,7 +86,6 @@ def test_a_clone_of_bccd_is_read_without_an_option(inner, tmp_path):
     for name in ('Annotations', 'ImageSets', 'JPEGImages'):
         (clone / 'BCCD' / name).symlink_to(source / name)
     data, _ = prepare(clone / inner, tmp_path / 'index', PrepareOptions())
-    counts = {split: len(part) for split, part in data.splits.items()}
-    assert counts == dict(train=205, val=87, test=72)
+    assert counts(data) == dict(train=205, val=87, test=72)
     assert data.findings.counts[BOX_EMPTY] == 2
     assert not data.findings.of(Grade.WARNING, Grade.ERROR)

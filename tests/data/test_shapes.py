@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from pycocotools.coco import COCO
 
-from mmeffvit.data.shapes import (
-    CLASSES,
-    ShapesSpec,
-    draw_image,
-    generate,
-    generate_ade20k,
-)
+from mmeffvit.data.shapes import CLASSES, ShapesSpec, draw_image, generate, generate_ade20k
 from mmeffvit.errors import UserError
 
 SPEC = ShapesSpec(num_train=30, num_val=5, side=64)

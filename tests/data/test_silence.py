@@ -21,7 +21,7 @@ from mmeffvit.train.folder.write_config import raised
 from mmeffvit.utils.images import read_labels
 from tests.data import layouts
 from tests.data.layouts import boxes, disks, each, labels, voc
-from tests.data.sets import edit_json, polygon_line, write_roboflow, write_voc, write_yolo
+from tests.data.sets import counts, edit_json, polygon_line, write_roboflow, write_voc, write_yolo
 
 
 def test_only_crowds_are_an_error_and_objects_on_request(tmp_path, capsys):
@@ -146,9 +146,9 @@ def test_spellings_and_missing_values_are_completed_and_noted(tmp_path, capsys):
     path.write_text(json.dumps(content))
     data, splits = prepare(root, tmp_path / 'index', PrepareOptions())
     assert splits['train'].count == 6
-    counts = data.findings.counts
-    assert counts[faults.FILLED] == 4
-    assert counts[faults.NAME_SPELLED] >= 3
+    found = data.findings.counts
+    assert found[faults.FILLED] == 4
+    assert found[faults.NAME_SPELLED] >= 3
     assert not data.findings.faults
     true = write_roboflow(tmp_path / 'true')
     sound, _ = prepare(true, tmp_path / 'other', PrepareOptions())
@@ -162,7 +162,7 @@ def test_a_test_split_without_objects_measures_nothing_and_is_not_used(tmp_path,
     path = root / 'data.yaml'
     path.write_text(f'test: images/test\n{path.read_text()}')
     data, written = prepare(root, tmp_path / 'index', PrepareOptions())
-    assert {split: len(part) for split, part in data.splits.items()} == dict(train=5, val=1)
+    assert counts(data) == dict(train=5, val=1)
     assert 'test' not in written
     assert 'no object in the 3 images of test, which is not used' in capsys.readouterr().out
 
@@ -211,8 +211,7 @@ def test_images_of_another_export_around_it_are_not_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('names', 'classes'),
-    [('road', ['background', 'road']), ('ground\nroad', ['ground', 'road'])],
+    ('names', 'classes'), [('road', ['background', 'road']), ('ground\nroad', ['ground', 'road'])]
 )
 def test_maps_of_0_and_255_are_background_and_foreground_with_names_as_well(
     names, classes, tmp_path
@@ -294,7 +293,7 @@ def test_the_split_of_an_image_is_the_one_of_its_folder_where_its_xml_has_none(t
     layout['xml/1.xml'] = layout['xml/1.xml'].replace('bolt', 'Löwe')
     layout['xml/1.xml'] = f'<?xml version="1.0" encoding="ISO-8859-1"?>{layout["xml/1.xml"]}'
     data = read(layouts.write(tmp_path, layout), PrepareOptions())
-    assert {split: len(part) for split, part in data.splits.items()} == dict(train=1, val=1)
+    assert counts(data) == dict(train=1, val=1)
     assert data.classes == ['Löwe', 'bolt', 'nut']
 
 
@@ -328,5 +327,5 @@ def test_what_a_list_or_a_folder_leaves_out(label, tmp_path):
         layout |= {'codes.txt': 'a\nb\nc\n', 'valid.txt': '1.jpg\n'}
         expected = dict(train=2, val=1)
     data = read(layouts.write(tmp_path, layout), PrepareOptions())
-    assert {split: len(part) for split, part in data.splits.items()} == expected
+    assert counts(data) == expected
     assert data.findings.counts[faults.IMAGE_UNLISTED] == (3 if label == 'class' else 0)

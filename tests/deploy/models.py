@@ -28,9 +28,7 @@ CLASSES = tuple('abcde')
 SIZE = (96, 128)
 FIXED = ExportOptions(SIZE, 1)
 WIDTH = 16  # of necks and heads
-BACKBONE = {
-    'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=(1, 1, 1, 1)),
-}
+BACKBONE = {'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=(1, 1, 1, 1))}
 DETECTION_NECK = dict(in_channels=list(CHANNELS[1:]), out_channels=WIDTH)
 RETINA_HEAD = dict(in_channels=WIDTH, feat_channels=WIDTH, stacked_convs=1, num_classes=5)
 RETINA_HEAD |= dict(anchor_generator=dict(strides=[8, 16, 32, 64]))

@@ -35,10 +35,9 @@ def tiny_config(tmp_path_factory) -> Path:
 def train(
     config: Path, out: Path, data: Path, *flags: object, kill_after: int = -1, epochs: int = 3
 ) -> CompletedProcess[str]:
-    env = {'PYTHONPATH': str(ROOT / 'tests' / 'train' / 'engine'), 'KILL_AFTER': str(kill_after)}
     command = ['train', config, '--work-dir', out, '--seed', 7, '--no-check', *flags]
     options = [f'data_root={data}/', f'train_cfg.max_epochs={epochs}']
-    return run_command(*command, '--cfg-options', *options, env=env)
+    return run_command(*command, '--cfg-options', *options, env={'KILL_AFTER': str(kill_after)})
 
 
 @pytest.fixture(scope='module')
@@ -93,8 +92,7 @@ def test_two_processes_train(tiny_config, shapes, tmp_path):
     assert read_content(tmp_path / 'epoch_3.pth')['meta']['epoch'] == 3
 
 
-def test_the_batch_that_fits_is_found_on_the_gpu(tiny_config, shapes, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / 'tests' / 'train' / 'engine')
+def test_the_batch_that_fits_is_found_on_the_gpu(tiny_config, shapes, tmp_path):
     config = tmp_path / 'config.py'
     config.write_text(f'_base_ = {str(tiny_config)!r}\ndata_root = {str(shapes) + "/"!r}\n')
     assert largest_batch(config, 4, 1, amp=True) == 4

@@ -13,9 +13,9 @@ from PIL import Image
 
 from tests.data.sets import edit_json
 from tests.hostile.commands import SMALL, Job, command, in_turn, needs, put, train
-from tests.hostile.damage import damaged, install_ghostscript, postscript
+from tests.hostile.damage import install_ghostscript, postscript, spoil
 from tests.hostile.judge import Case
-from tests.hostile.world import SIDE, TRAIN, VAL, World, dice
+from tests.hostile.world import SIDE, TRAIN, VAL, World
 from tests.utils.odd_images import jpeg_of
 
 
@@ -25,8 +25,8 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     yield from judged('data: COCO', ready, BAD_COCO, GOOD_COCO)
     damages: dict[str, tuple[Job, str]] = {'cut': BAD_COCO['cut']}
     for number in range(3 * more):
-        damages[f'bytes {number}'] = spoil(FILE, seed + number), FILE
-        damages[f'pixels {number}'] = spoil(PICTURE, seed + number), PICTURE
+        damages[f'bytes {number}'] = spoil(FILE, FILE, seed + number), FILE
+        damages[f'pixels {number}'] = spoil(PICTURE, PICTURE, seed + number), PICTURE
     yield from judged('data: random COCO', ready, damages, {'as it is': GOOD_COCO['as it is']})
 
 
@@ -173,11 +173,3 @@ GOOD_COCO: dict[str, Job] = {
     ),
 }  # fmt: skip
 VALIDATE = (*SMALL, 'train_cfg.val_interval=1', 'model.test_cfg.rcnn.score_thr=0.0')
-
-
-def spoil(name: str, number: int) -> Job:
-    def prepare(folder: Path) -> None:
-        path = folder / name
-        path.write_bytes(damaged(path.read_bytes(), dice(name, number)))
-
-    return prepare

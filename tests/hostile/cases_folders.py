@@ -10,9 +10,9 @@ from typing import Any
 from tests.data import layouts
 from tests.data.sets import edit_json, write_maps, write_roboflow, write_voc, write_yolo
 from tests.hostile.commands import CONVERT_DATASET, Job, script
-from tests.hostile.damage import damaged, install_ghostscript, postscript
+from tests.hostile.damage import install_ghostscript, postscript, spoil
 from tests.hostile.judge import Case
-from tests.hostile.world import World, dice
+from tests.hostile.world import World
 
 
 def tool(name: str) -> Callable[[Path], Path]:
@@ -54,7 +54,7 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
         yield converted(kind, 'images that are PostScript', write, postscripts,
                         expect='either', says=('some/set',))  # fmt: skip
         for number in range(4 * more):
-            change = partial(damage, kind, dice(seed, f'folders {kind}', number))
+            change = spoil(FIRST[kind], seed, f'folders {kind}', number)
             yield converted(kind, f'damage {number}', write, change, expect='either',
                             says=('some/set',))  # fmt: skip
 
@@ -74,11 +74,6 @@ def converted(
     more = ['--label-maps'] if kind == 'masks' else []
     job = script(CONVERT_DATASET, 'some/set', 'out', '--skip-broken', *more)
     return Case('folders', f'convert-dataset, {kind}', name, job, prepare, **values)
-
-
-def damage(kind: str, chance: Any, root: Path) -> None:
-    path = root / FIRST[kind]
-    path.write_bytes(damaged(path.read_bytes(), chance))
 
 
 def link_around(kind: str, root: Path) -> None:

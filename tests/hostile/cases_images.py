@@ -152,10 +152,6 @@ def nested_links(folder: Path) -> None:
     (folder / 'x' / 'x.png').write_bytes(b'')
 
 
-def bytes_as(name: str, content: bytes) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes(content)
-
-
 def bmp(width: int, height: int) -> bytes:
     fields = (54, 0, 54, 40, width, height, 1, 24, 0, 0, 0, 0, 0, 0)
     return b'BM' + struct.pack('<IIIIiiHHIIIIII', *fields)
@@ -180,20 +176,20 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"
 # what to put into a folder, the name of the file, and words where a folder has no image
 BAD: dict[str, tuple[Any, ...]] = {
     'nothing': (lambda f: None, 'x.png', NONE),
-    'empty': (bytes_as('x.png', b''), 'x.png'),
-    'vector graphics': (bytes_as('x.png', SVG), 'x.png'),
+    'empty': (put('x.png', b''), 'x.png'),
+    'vector graphics': (put('x.png', SVG), 'x.png'),
     'PostScript': (
         lambda f: (install_ghostscript(f.parent), postscript('x.png')(f)), 'x.png'),
     'PostScript as a JPEG': (
         lambda f: (install_ghostscript(f.parent), postscript('x.jpg')(f)), 'x.jpg'),
     'cut PNG': (cut('x.png', 300), 'x.png'),
     'cut JPEG': (cut('x.jpg', 500), 'x.jpg'),
-    'header alone': (bytes_as('x.png', png(SIDE, SIDE)), 'x.png'),
-    'giant PNG': (bytes_as('x.png', png(100_000, 100_000)), 'x.png'),
-    'giant JPEG': (bytes_as('x.jpg', jpeg_of(20_000, 8_000)), 'x.jpg'),
-    'giant BMP': (bytes_as('x.bmp', bmp(60_000, 60_000)), 'x.bmp'),
-    'BMP of negative size': (bytes_as('x.bmp', bmp(-5, -(2**31))), 'x.bmp'),
-    'giant PPM': (bytes_as('x.ppm', b'P6 99999999 99999999 255\n'), 'x.ppm'),
+    'header alone': (put('x.png', png(SIDE, SIDE)), 'x.png'),
+    'giant PNG': (put('x.png', png(100_000, 100_000)), 'x.png'),
+    'giant JPEG': (put('x.jpg', jpeg_of(20_000, 8_000)), 'x.jpg'),
+    'giant BMP': (put('x.bmp', bmp(60_000, 60_000)), 'x.bmp'),
+    'BMP of negative size': (put('x.bmp', bmp(-5, -(2**31))), 'x.bmp'),
+    'giant PPM': (put('x.ppm', b'P6 99999999 99999999 255\n'), 'x.ppm'),
     'pipe': (lambda f: os.mkfifo(f / 'x.png'), 'x.png'),
     'device': (lambda f: (f / 'x.png').symlink_to('/dev/zero'), 'x.png'),
     'loop of links': (lambda f: (f / 'x.png').symlink_to('x.png'), 'x.png'),
@@ -203,17 +199,17 @@ BAD: dict[str, tuple[Any, ...]] = {
     'folder without permission': (
         lambda f: ((f / 'closed').mkdir(), save('closed/x.png')(f), (f / 'closed').chmod(0)),
         'closed/x.png', NONE),
-    'name of escape sequences': (bytes_as('\x1b[2J.png', b'x'), '\x1b[2J.png'),
-    'name that is no text': (bytes_as('\udcff.png', b'x'), '\udcff.png'),
-    'other files': (bytes_as('x.txt', b'x'), 'x.txt', NONE),
-    'empty video': (bytes_as('x.mp4', b''), 'x.mp4'),
+    'name of escape sequences': (put('\x1b[2J.png', b'x'), '\x1b[2J.png'),
+    'name that is no text': (put('\udcff.png', b'x'), '\udcff.png'),
+    'other files': (put('x.txt', b'x'), 'x.txt', NONE),
+    'empty video': (put('x.mp4', b''), 'x.mp4'),
     'giant video': (giant_film, 'x.avi'),
     'cut video': (cut_film, 'x.avi'),
     'video that is a pipe': (lambda f: os.mkfifo(f / 'x.mp4'), 'x.mp4'),
     'playlist as a video': (
-        bytes_as('x.mp4', b'#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n'), 'x.mp4'),
+        put('x.mp4', b'#EXTM3U\n#EXTINF:1\nfile:///etc/passwd\n'), 'x.mp4'),
     'concat list as a video': (
-        bytes_as('x.avi', b'ffconcat version 1.0\nfile /etc/passwd\n'), 'x.avi'),
+        put('x.avi', b'ffconcat version 1.0\nfile /etc/passwd\n'), 'x.avi'),
 }  # fmt: skip
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tests.hostile.commands import Door, at, command, controls, in_turn, needs, predict_exported
-from tests.hostile.damage import damaged, install_ghostscript, postscript
+from tests.hostile.damage import install_ghostscript, postscript, spoil
 from tests.hostile.judge import Case
-from tests.hostile.world import World, dice
+from tests.hostile.world import World
 
 GROUP, READY = 'models', ('model.onnx', 'images')
 QUANTIZE = ('quantize', 'model.onnx', 'images', 'out.onnx', '--allow-slower')
@@ -44,14 +44,10 @@ def cases(world: World, seed: int, more: int) -> Iterator[Case]:
     for what, (word, inputs, options) in CALLS.items():
         job = predict_exported('model.onnx', inputs, **options)
         yield Case(GROUP, 'ExportedPredictor', what, job, ready, says=(word,))
-    content = (world / 'model.onnx').read_bytes()
     for number in range(8 * more):
-
-        def spoil(path: Path, number: int = number) -> None:
-            path.write_bytes(damaged(content, dice('onnx', seed, number)))
-
         yield Case(GROUP, 'ExportedPredictor', f'random {number}', predict_exported('model.onnx'),
-                   in_turn(ready, at_model(spoil)), 'either', says=('model',))  # fmt: skip
+                   in_turn(ready, spoil('model.onnx', 'onnx', seed, number)), 'either',
+                   says=('model',))  # fmt: skip
 
 
 at_model = partial(at, 'model.onnx')

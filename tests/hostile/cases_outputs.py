@@ -22,7 +22,7 @@ from tests.hostile.commands import (
     train,
 )
 from tests.hostile.judge import Case
-from tests.hostile.world import World
+from tests.hostile.world import VAL, World
 
 BUILT = ('detector.py', 'run/epoch_2.pth')
 PREDICT, TEST = ('predict', *BUILT, 'images'), ('test', *BUILT, '--work-dir')
@@ -30,7 +30,6 @@ SEGMENTOR = ('mobile/mmseg.py', 'mobile/epoch_1.pth')
 SEGMENT = ('predict', *SEGMENTOR)
 READY = ('detector.py', 'shapes', 'ade', 'images', 'run', 'found.pkl', 'found.json', 'model.onnx',
          'backbone.pth', 'mobile')  # fmt: skip
-VAL = 'shapes/annotations/instances_val2017.json'
 
 
 def cases(world: World, seed: int, more: int) -> Iterator[Case]:
@@ -152,7 +151,7 @@ OUTPUTS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
         ('analyze', 'per-class', 'detector.py', 'found.pkl', '--out-dir', 'OUT'),
         ('per_class.md', 'per_class.png')),
     'errors': (
-        ('analyze', 'errors', 'found.pkl', '--out-dir', 'OUT', '--ann', VAL),
+        ('analyze', 'errors', 'found.pkl', '--out-dir', 'OUT', '--ann', f'shapes/{VAL}'),
         ('bbox/errors.json', 'bbox/errors.md', 'bbox/errors.png')),
     'heads': (
         ('analyze', 'heads', *SEGMENTOR, '--layers', 'stages.3', '--out-dir', 'OUT'),
@@ -261,12 +260,8 @@ OVER: dict[str, tuple[Any, ...]] = {
         '--label-map-dir', 'both'),
     'convert over its source': ("'backbone.pth' exists", CONVERT, 'backbone.pth',
                                 'backbone.pth'),
- 'results over the annotations': (
-        "'images' is a folder", *PREDICT, '--no-save-vis', '--out', 'images'),
-    'generated data over others': ("'images/a.jpg' is a file", 'train', 'detector.py',
+    'a run over an image': ("'images/a.jpg' is a file", 'train', 'detector.py',
                                    '--work-dir', 'images/a.jpg'),
-    'a folder named as results': ("'shapes' is a folder", *PREDICT, '--no-save-vis', '--out',
-                                  'shapes'),
 }  # fmt: skip
 
 

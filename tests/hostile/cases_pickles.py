@@ -21,28 +21,19 @@ from tests.hostile.commands import (
     read_plain,
 )  # fmt: skip
 from tests.hostile.judge import Case
-from tests.hostile.pickles import (
-    BODIES,
-    FORMATS,
-    HARMLESS,
-    program,
-    text,
-    write_others,
-    zipped,
-)
-from tests.hostile.world import World, dice
+from tests.hostile.pickles import BODIES, FORMATS, HARMLESS, program, text, write_others, zipped
+from tests.hostile.world import VAL, World, dice
 
 GROUP = 'pickles'
 TO_ALL = ('os.system',)  # commands take long
 CHEAP = (*READERS, 'read_pickle')
 MODEL = ('detector.py', 'shapes', 'images')  # what commands that build a model need
-ANNOTATIONS = 'shapes/annotations/instances_val2017.json'
 DOORS = {how: door for how, door in LOADERS.items() if how != 'export'}  # it takes long
 PREDICTIONS = {
     'read_pickle': READ_PICKLE,
     'errors': Door(
         lambda name: command(
-            'analyze', 'errors', name, '--out-dir', 'errors', '--ann', ANNOTATIONS
+            'analyze', 'errors', name, '--out-dir', 'errors', '--ann', f'shapes/{VAL}'
         ),
         makes=('errors/bbox/errors.md',),
     ),

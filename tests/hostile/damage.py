@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hostile.judge import CANARY, PROGRAMS
+from tests.hostile.world import dice
 from tests.utils.odd_images import EPS
 
 ODD: tuple[Any, ...] = (
@@ -94,3 +95,13 @@ def install_ghostscript(folder: Path) -> None:
     (folder / PROGRAMS).mkdir(exist_ok=True)
     (folder / PROGRAMS / 'gs').write_text(f'#!/bin/sh\ntouch {CANARY}\n')
     (folder / PROGRAMS / 'gs').chmod(0o755)
+
+
+def spoil(name: str, *key: object) -> Callable[[Path], None]:
+    """Damage a file, in the way that belongs to a key."""
+
+    def prepare(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(damaged(path.read_bytes(), dice(*key)))
+
+    return prepare

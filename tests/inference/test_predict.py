@@ -47,10 +47,7 @@ def photos(ade_shapes) -> Path:
 
 
 def run(
-    files: Untrained,
-    *inputs: Path | str,
-    cfg_options: dict | None = None,
-    **options: object,
+    files: Untrained, *inputs: Path | str, cfg_options: dict | None = None, **options: object
 ) -> int:
     """Predict, print as the command does, and return the number of skipped inputs."""
     open_predictor = partial(

@@ -15,9 +15,7 @@ AP, MASK_AP, MIOU = 'coco/bbox_mAP', 'coco/segm_mAP', 'mIoU'  # parts of 1, of 1
 WIDTH = 64  # of necks and heads
 
 CHANNELS = [48, 56, 112, 220]  # SwiftFormer-XS
-SHALLOW = {
-    'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=[1, 1, 1, 1]),
-}
+SHALLOW = {'model.backbone.arch': dict(_delete_=True, channels=CHANNELS, depths=[1, 1, 1, 1])}
 DETECTION_NECK = dict(in_channels=CHANNELS[1:], out_channels=WIDTH)
 
 

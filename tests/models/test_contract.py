@@ -17,7 +17,7 @@ from tests.models.declared import DECLARED
 from tests.variants import sampled
 
 ARCHS = {name: tuple(cls.variants) for name, cls in families().items()} | {
-    'MobileViTv2 restored': ('050',),
+    'MobileViTv2 restored': ('050',)
 }
 TINY = {name: archs[0] for name, archs in ARCHS.items()}  # of one that is not declared
 TINY |= {name: family.tiny for name, family in DECLARED.items()} | {'MobileViTv2 restored': 0.125}

@@ -12,12 +12,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import PARTIAL
 from tests.conftest import ROOT, message_of, run_here
 from tools.dataset_converters import voc_coco
-from tools.dataset_converters.voc_coco import (
-    COCO_IDS,
-    VOC_PARTS,
-    draw_labels,
-    prepare_voc_coco,
-)
+from tools.dataset_converters.voc_coco import COCO_IDS, VOC_PARTS, draw_labels, prepare_voc_coco
 
 # classes 1 to 20 of mmseg's PascalVOCDataset, by their names in COCO
 COCO_NAMES = (

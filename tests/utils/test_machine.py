@@ -7,14 +7,7 @@ import platform
 import pytest
 
 from mmeffvit.utils import machine
-from mmeffvit.utils.machine import (
-    BELOW_AMX,
-    ISA,
-    PROBE,
-    amx_works,
-    avoid_trapping_amx,
-    num_cores,
-)
+from mmeffvit.utils.machine import BELOW_AMX, ISA, PROBE, amx_works, avoid_trapping_amx, num_cores
 from tests.conftest import run_python, succeeded
 
 COMMAND = """

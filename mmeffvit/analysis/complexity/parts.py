@@ -15,7 +15,7 @@ from mmeffvit.utils.modules import forwards
 UNCOUNTED = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: (
         lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)
-    ),
+    )
 }
 LISTED = ('backbone', 'roi_head')  # modules whose children have their own rows
 

@@ -80,7 +80,8 @@ class DeformableDETRGraph(DetectionGraph):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The best pairs of query and class, like mmdet's ``DETRHead.predict_by_feat``."""
         head = self.network.bbox_head
-        scores, index = logits.sigmoid().flatten(1).topk(head.test_cfg.max_per_img, dim=1)
+        count = head.test_cfg.get('max_per_img', logits.shape[1])
+        scores, index = logits.sigmoid().flatten(1).topk(count, dim=1)
         query = index // head.num_classes
         labels = index - query * head.num_classes  # the exporter loses the type of a remainder
         boxes = ops.to_pixels(ops.gather(bbox_cxcywh_to_xyxy(boxes), query), size)

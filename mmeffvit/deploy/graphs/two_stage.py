@@ -177,6 +177,16 @@ def check(model: nn.Module) -> None:
         expect(layer, 'RoIAlign')
         if layer.pool_mode != 'avg':
             raise UserError(f'pool_mode {layer.pool_mode!r} cannot be exported; choose avg')
+    if not model.rpn_head.use_sigmoid_cls:
+        raise UserError(
+            'an rpn_head with a softmax cannot be exported; set loss_cls.use_sigmoid=True, and '
+            'train it'
+        )
+    threshold = roi_head.test_cfg.get('mask_thr_binary', 0.5)
+    if roi_head.with_mask and not 0 <= threshold <= 1:
+        raise UserError(
+            f'model.test_cfg.rcnn.mask_thr_binary is {threshold}; give 0 to 1 to export it'
+        )
     if roi_head.with_shared_head:
         raise UserError('a roi_head with a shared head cannot be exported; remove shared_head')
 

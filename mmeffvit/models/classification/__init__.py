@@ -9,10 +9,4 @@ from .distillation import DistilledClassifier  # noqa: E402
 from .heads import ClassifierHead  # noqa: E402
 from .networks import EfficientFormer, MobileViT  # noqa: E402
 
-__all__ = [
-    'ClassifierHead',
-    'DistilledClassifier',
-    'EfficientFormer',
-    'ImageNetV2',
-    'MobileViT',
-]
+__all__ = ['ClassifierHead', 'DistilledClassifier', 'EfficientFormer', 'ImageNetV2', 'MobileViT']

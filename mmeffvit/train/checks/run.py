@@ -1,6 +1,6 @@
 """Checks before a run starts: missing files, invalid annotations, mismatched classes."""
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,17 +76,25 @@ def load_checked(
         UserError: If the classes differ.
         CheckpointError: If the weights do not fit.
     """
-    trained = checkpoint.dataset_meta.get('classes')
-    tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
-    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
-        raise UserError(
-            f'{checkpoint} was trained on the classes {listed(trained)} ({len(trained)}), but the '
-            f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
-        )
+    check_classes(str(checkpoint), checkpoint.dataset_meta.get('classes'), dataset, split)
     with naming():
         report = load_into(model, checkpoint, resume=split != 'test')
     if checkpoint.release:
         log_report(report)
+
+
+def check_classes(name: str, trained: Sequence[str] | None, dataset: Any, split: str) -> None:
+    """Compare the classes of a trained model with those of a dataset, if both are known.
+
+    Raises:
+        UserError: If they differ.
+    """
+    tested = (getattr(dataset, 'metainfo', None) or {}).get('classes')
+    if trained is not None and tested is not None and tuple(trained) != tuple(tested):
+        raise UserError(
+            f'{name} was trained on the classes {listed(trained)} ({len(trained)}), but the '
+            f'{split} data has {listed(tested)} ({len(tested)}). Use the config it was trained with'
+        )
 
 
 def open_checked(source: Source, given: str | Path | None) -> OpenModel:

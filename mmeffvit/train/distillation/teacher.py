@@ -31,10 +31,7 @@ from .losses import (
 )
 
 PROBE = 128  # side in pixels of the image that probes the sizes of maps
-LOSSES = {
-    'mmdet': ('cwd', 'imitation', 'crosskd'),
-    'mmseg': ('pixels', 'cwd'),
-}
+LOSSES = {'mmdet': ('cwd', 'imitation', 'crosskd'), 'mmseg': ('pixels', 'cwd')}
 RATE = 1e-3  # learning rate of the adapters
 KEY = 'distillation'  # in a checkpoint
 

@@ -1,9 +1,9 @@
 """Evaluation of a checkpoint."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from mmengine.config import Config
@@ -26,7 +26,15 @@ from .launcher import build_runner, leave_process_group, unwrap
 from .options import RunOptions, prepare
 from .user_errors import building, name_unreadable, prepare_metrics, restrict_annotations, run
 
-Step = Callable[[Mapping[str, Any]], list[Any]]  # from a batch to its data samples with results
+
+class Step(Protocol):
+    """Predicts in place of a model."""
+
+    def __call__(self, data: Mapping[str, Any]) -> list[Any]:
+        """The data samples of a batch, with results."""
+
+    def check(self, config: Config, dataset: Any) -> None:
+        """Raise a ``UserError`` if it cannot predict on the test dataset of a config."""
 
 
 def evaluate(
@@ -115,6 +123,7 @@ def open_test(
     if step is None:
         load_checked(model, weights, dataset)
     else:
+        step.check(config, dataset)
         model.test_step = step
     return runner, config
 

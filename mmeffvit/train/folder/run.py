@@ -135,11 +135,7 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
 
     def write(overrides: Overrides) -> Recipe:
         recipe = make_recipe(
-            base,
-            pictures,
-            overrides,
-            from_scratch=start.is_scratch,
-            num_val=splits['val'].count,
+            base, pictures, overrides, from_scratch=start.is_scratch, num_val=splits['val'].count
         )
         write_config(config, base, data, splits, recipe, overrides, start, options.teaching)
         return recipe

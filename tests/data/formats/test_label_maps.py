@@ -10,10 +10,10 @@ import pytest
 from mmeffvit.data import faults
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import PrepareOptions, prepare, read
-from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
 from tests.data import layouts
 from tests.data.layouts import IMAGE, colored, each, labels
+from tests.data.sets import counts
 
 LAYOUTS: dict[str, tuple[str, str, dict[str, int]]] = {  # places of images, of maps, and splits
     'an ending': ('{split}/{n}.png', '{split}_labels/{n}_L.png', dict(train=3, val=2)),
@@ -38,10 +38,6 @@ def write(root: Path, images: str, maps: str, splits: dict[str, int], draw: Any 
             place = dict(split=split, n=f'{i % 3:03d}', town='Aachen' if i < 3 else 'Bonn')
             layout |= {images.format(**place): IMAGE, maps.format(**place): draw(i)}
     layouts.write(root, layout)
-
-
-def counts(data: DataSet) -> dict[str, int]:
-    return {split: len(part) for split, part in data.splits.items()}
 
 
 @pytest.mark.parametrize('name', LAYOUTS)
@@ -148,10 +144,7 @@ def test_folders_that_cannot_be_guessed_are_named(tmp_path):
 
 @pytest.mark.parametrize(
     ('images', 'masks'),
-    [
-        ('sample {0}/images/{0}.png', 'sample {0}/masks/{0}'),
-        ('images/{}.png', 'masks/{0}/{0}'),
-    ],
+    [('sample {0}/images/{0}.png', 'sample {0}/masks/{0}'), ('images/{}.png', 'masks/{0}/{0}')],
 )
 def test_one_mask_per_object_gives_objects_with_masks(images, masks, tmp_path):
     layout = each(images)

@@ -41,20 +41,23 @@ class Shared(Quiet):
 
 
 @contextmanager
-def serve(folder: Path, certificate: Path | None = None) -> Iterator[str]:
+def serve(
+    folder: Path, certificate: Path | None = None, handler: type[Quiet] = Quiet
+) -> Iterator[str]:
     """The address of a folder on a static server.
 
     Args:
         folder: What is served.
         certificate: That of a CDN, with its key, in one file; None for plain http.
+        handler: What answers on plain http.
     """
-    handler = partial(Shared if certificate else Quiet, directory=str(folder))
-    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+    answer = partial(Shared if certificate else handler, directory=str(folder))
+    with ThreadingHTTPServer(('127.0.0.1', 0), answer) as server:
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
             server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f'http://127.0.0.1:{server.server_port}/'

@@ -87,10 +87,7 @@ def save_folder(backbone: Backbone, path: Path) -> Path:
 
 
 @pytest.mark.parametrize('resolution', [(288, 512), WIDE])
-@pytest.mark.parametrize(
-    'save',
-    [save_torch, save_as_mmengine_does, save_converted, save_folder],
-)
+@pytest.mark.parametrize('save', [save_torch, save_as_mmengine_does, save_converted, save_folder])
 @pytest.mark.parametrize('family', FAMILIES)
 def test_tables_of_wide_images_are_resized_from_their_own_grid(family, save, resolution, tmp_path):
     path = save(ramps(family), tmp_path / 'wide')

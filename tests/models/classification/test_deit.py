@@ -5,13 +5,7 @@ import torch
 from mmeffvit.config.load import load_config
 from mmeffvit.models.checkpoints.read import read_content
 from tests.conftest import output_of
-from tests.models.classification.models import (
-    CLASSES,
-    build,
-    labeled,
-    write_config,
-    write_images,
-)
+from tests.models.classification.models import CLASSES, build, labeled, write_config, write_images
 
 BACKBONE = dict(
     type='mmeffvit.DeiTMobiAtt',

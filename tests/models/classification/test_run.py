@@ -4,26 +4,15 @@ import json
 import re
 from operator import itemgetter
 
-import numpy as np
 import pytest
-from mmengine.config import Config
-from mmengine.dataset import Compose
-from mmengine.registry import TRANSFORMS, init_default_scope
 
-from mmeffvit.deploy.graphs.metadata import resize_of
-from mmeffvit.deploy.runtime.resizing import resize
 from mmeffvit.deploy.web.page import write_page
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.utils.images import read_image
 from mmeffvit.zoo.source import find_source
 from tests.conftest import output_of, rejected
-from tests.models.classification.models import (
-    CLASSES,
-    tiny_student,
-    write_config,
-    write_images,
-)
+from tests.models.classification.models import CLASSES, tiny_student, write_config, write_images
 
 
 @pytest.fixture(scope='module')
@@ -109,19 +98,3 @@ def test_every_handle_of_a_run_predicts_and_an_exported_file_agrees(trained, tmp
     assert drawn.shape == (3 * original.shape[0], 3 * original.shape[1], 3)  # for the text
     with pytest.raises(UserError, match=r'tiny\.onnx is a classifier, and a page shows objects'):
         write_page(file, tmp_path / 'page')
-
-
-@pytest.mark.parametrize('size', [(90, 70), (70, 91), (40, 40)])
-@pytest.mark.parametrize('crop', [64, (64, 48)])
-def test_a_file_prepares_images_as_the_test_pipeline_does(size, crop):
-    steps = [
-        dict(type='ResizeEdge', scale=73, backend='pillow', interpolation='bicubic'),
-        dict(type='CenterCrop', crop_size=crop),
-    ]
-    image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
-    init_default_scope('mmpretrain')
-    expected = Compose([TRANSFORMS.build(step) for step in steps])(dict(img=image.copy()))['img']
-    dataset = dict(dataset=dict(pipeline=steps))
-    how = resize_of(Config(dict(default_scope='mmpretrain', test_dataloader=dataset)))
-    np.testing.assert_array_equal(resize(image, how).image, expected)
-    assert resize(image, how, fixed=(32, 32)).image.shape == (32, 32, 3)

@@ -57,10 +57,7 @@ def rows(levels: list[torch.Tensor], channels: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ('size', 'cells'),
-    [
-        ((320, 320), CELLS),
-        ((200, 300), [(13, 19), (7, 10), (4, 5), (2, 3), (1, 2), (1, 1)]),
-    ],
+    [((320, 320), CELLS), ((200, 300), [(13, 19), (7, 10), (4, 5), (2, 3), (1, 2), (1, 1)])],
 )
 def test_anchors_are_those_of_the_definition_and_cover_inputs_of_any_size(size, cells):
     meta = dict(batch_input_shape=size, pad_shape=(size[0], size[1] - 10))

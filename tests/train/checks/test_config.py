@@ -22,11 +22,7 @@ from mmeffvit.train.checks import config as config_check
 from mmeffvit.train.checks.config import check_config, stop_at_faults
 from mmeffvit.train.checks.findings import Kind
 from mmeffvit.train.engine.launcher import build_runner
-from tests.configs.models import (
-    one_of_each_head_and_family,
-    skip_without,
-    smallest_of_each_pairing,
-)
+from tests.configs.models import one_of_each_head_and_family, skip_without, smallest_of_each_pairing
 from tests.conftest import ROOT, rejected, run_command_here, run_python
 from tests.variants import sampled
 
@@ -83,9 +79,7 @@ def segmentor(backbone: dict, in_index: int, channels: int, **preprocessor: obje
         backbone=backbone,
         decode_head=head,
     )
-    return Config(
-        dict(default_scope='mmseg', model=model, train_dataloader=dict(dataset=data)),
-    )
+    return Config(dict(default_scope='mmseg', model=model, train_dataloader=dict(dataset=data)))
 
 
 # the smallest of every head

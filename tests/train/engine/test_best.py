@@ -85,7 +85,6 @@ def test_a_validation_that_was_interrupted_is_run_when_the_run_is_resumed(by_epo
     assert log.text.count('validating the checkpoint') == 1
     # the control: what was validated is not validated again
     train(tmp_path, (), epochs=2, resume=latest, by_epoch=by_epoch)
-    # the control: what was validated is not validated again
     train(tmp_path, (), resume=tmp_path / f'{unit}_3.pth', by_epoch=by_epoch)
     assert log.text.count('validating the checkpoint') == 1
 

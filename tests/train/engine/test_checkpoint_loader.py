@@ -1,8 +1,5 @@
 """Whatever opens a checkpoint, wherever it lies, no code of it runs."""
 
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,23 +12,21 @@ from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine import checkpoint_loader
 from mmeffvit.train.engine.checkpoint_loader import load_from_guarded
 from tests.conftest import run_python
+from tests.deploy.web.browser import Quiet, serve
 from tests.hostile.judge import CANARY
 from tests.hostile.pickles import BODIES, FORMATS
 
 OURS = "custom_imports = dict(allow_failed_imports=False, imports=['mmeffvit'])"
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class Ranged(Quiet):
     """Serves a folder, with ``Range`` and ``If-Range``, as large hosts do."""
 
     requests: list[str | None] = []
     cut = None  # bytes after which the connection is closed
     tag = '"1"'  # of the file
 
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         content = Path(self.translate_path(self.path)).read_bytes()
         wanted = self.headers.get('Range')
         self.requests.append(wanted)
@@ -53,11 +48,9 @@ def served(tmp_path, monkeypatch):
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
     folder = tmp_path / 'served'
     folder.mkdir()
-    Quiet.requests, Quiet.cut, Quiet.tag = [], None, '"1"'
-    server = ThreadingHTTPServer(('127.0.0.1', 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield folder, f'http://127.0.0.1:{server.server_port}'
-    server.shutdown()
+    Ranged.requests, Ranged.cut, Ranged.tag = [], None, '"1"'
+    with serve(folder, handler=Ranged) as address:
+        yield folder, address.rstrip('/')
 
 
 def test_every_scheme_of_mmengine_goes_through_the_same_reader():
@@ -144,20 +137,20 @@ def interrupted(served) -> tuple[Path, str, dict]:
     folder, address = served
     state = {'weight': torch.arange(600_000.0)}
     torch.save(state, folder / 'large.pth')
-    Quiet.cut = 1_000_000
+    Ranged.cut = 1_000_000
     words = r'ended after 1,000,000 of [\d,]+ bytes.*the same command resumes it'
     with pytest.raises(CheckpointError, match=words):
         load_from_guarded(f'{address}/large.pth')
-    Quiet.cut = None
+    Ranged.cut = None
     return folder / 'large.pth', f'{address}/large.pth', state
 
 
 def test_an_interrupted_download_is_resumed_and_never_taken_for_complete(interrupted):
     _, address, state = interrupted
     torch.testing.assert_close(load_from_guarded(address), state)
-    assert Quiet.requests == [None, 'bytes=1000000-']
+    assert Ranged.requests == [None, 'bytes=1000000-']
     load_from_guarded(address)  # from the cache
-    assert len(Quiet.requests) == 2
+    assert len(Ranged.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -173,7 +166,7 @@ def test_a_damaged_note_of_an_interrupted_download_starts_it_anew(note, interrup
     else:
         path.write_bytes(note)
     torch.testing.assert_close(load_from_guarded(address), state)
-    assert Quiet.requests == [None, None]
+    assert Ranged.requests == [None, None]
 
 
 def test_a_download_that_was_interrupted_at_its_very_end_starts_anew(interrupted, tmp_path):
@@ -181,16 +174,16 @@ def test_a_download_that_was_interrupted_at_its_very_end_starts_anew(interrupted
     (part,) = (tmp_path / 'cache').rglob('*.part')
     part.write_bytes(path.read_bytes())
     torch.testing.assert_close(load_from_guarded(address), state)
-    assert Quiet.requests[0] is Quiet.requests[2] is None  # the second is out of range
+    assert Ranged.requests[0] is Ranged.requests[2] is None  # the second is out of range
 
 
 def test_another_file_at_the_same_address_is_not_joined_with_the_first(interrupted):
     path, address, _ = interrupted
-    Quiet.tag = '"2"'
+    Ranged.tag = '"2"'
     state = {'weight': torch.ones(600_000)}
     torch.save(state, path)
     torch.testing.assert_close(load_from_guarded(address), state)
-    assert Quiet.requests == [None, 'bytes=1000000-']
+    assert Ranged.requests == [None, 'bytes=1000000-']
 
 
 def test_a_file_is_compared_with_the_hash_in_its_name(served):

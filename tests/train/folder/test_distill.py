@@ -14,11 +14,7 @@ from mmeffvit.data.predictions import Wanted
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.train.folder.base import Base
-from mmeffvit.train.folder.distill import (
-    DistillOptions,
-    make_reader,
-    open_student,
-)
+from mmeffvit.train.folder.distill import DistillOptions, make_reader, open_student
 from tests.conftest import output_of, rejected
 from tests.data.sets import write_maps
 from tests.deploy import models

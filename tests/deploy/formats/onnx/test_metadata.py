@@ -25,6 +25,7 @@ HOSTS = ('mmdet', 'mmseg', 'mmpretrain')
 LOAD = dict(type='LoadImageFromFile')
 GRAY = dict(img=(114.0, 113.0, 112.0))
 RESIZE = dict(type='Resize', scale=(61, 40), keep_ratio=True)
+EDGE = dict(type='ResizeEdge', scale=73, backend='pillow', interpolation='bicubic')
 PIPELINES = {
     'a divisor': ('mmdet', [RESIZE, dict(type='Pad', size_divisor=32, pad_val=7)]),
     'a square': ('mmdet', [RESIZE, dict(type='Pad', pad_to_square=True, pad_val=GRAY)]),
@@ -39,6 +40,8 @@ PIPELINES = {
     ),
     'a crop': ('mmpretrain', [dict(type='Resize', scale=(60, 50)), dict(type='CenterCrop',
                                                                        crop_size=32)]),
+    'an edge': ('mmpretrain', [EDGE, dict(type='CenterCrop', crop_size=64)]),
+    'an oblong crop': ('mmpretrain', [EDGE, dict(type='CenterCrop', crop_size=(64, 48))]),
 }  # fmt: skip
 
 
@@ -59,7 +62,7 @@ def steps_of(config_name: str) -> tuple[str, list[dict[str, Any]]]:
     return config.default_scope, [s for s in steps if not s['type'].startswith(('Load', 'Pack'))]
 
 
-@pytest.mark.parametrize('shape', [(37, 50), (500, 333)])
+@pytest.mark.parametrize('shape', [(37, 50), (40, 40), (500, 333)])
 @pytest.mark.parametrize(
     'name',
     [*PIPELINES, 'retinanet_swiftformer_l1', 'ssdlite_mobilevitv2_050', 'rtmdet_swiftformer_xs',
@@ -69,7 +72,9 @@ def test_images_are_resized_padded_and_cropped_as_by_the_transforms(name, shape)
     scope, steps = PIPELINES.get(name) or steps_of(name)
     image = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
     expected = run_steps(scope, steps, img=image.copy(), img_shape=shape, ori_shape=shape)
-    found = resize(image, resize_of(config_of(scope, steps)))
+    how = resize_of(config_of(scope, steps))
+    found = resize(image, how)
+    assert resize(image, how, fixed=(32, 32)).image.shape == (32, 32, 3)
     assert found.image.dtype == expected['img'].dtype
     np.testing.assert_array_equal(found.image, expected['img'])
     if not {'Pad', 'CenterCrop'} & {step['type'] for step in steps}:
