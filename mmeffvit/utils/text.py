@@ -42,7 +42,9 @@ def did_you_mean(name: str, choices: Collection[str]) -> str:
 
 
 def reason(error: Exception) -> str:
-    """The class of an error and the beginning of its message."""
+    """The message of a ``UserError``; of another, its class and the beginning of its message."""
+    if isinstance(error, UserError):
+        return str(error)
     message = ' '.join(str(error).split())
     return f'{type(error).__name__}: {message[:MAX_REASON]}' if message else type(error).__name__
 

@@ -7,9 +7,13 @@ from pathlib import Path
 import cv2
 import pytest
 import torch
+from mmengine.config import Config
 
+from mmeffvit.config.load import load_config
+from mmeffvit.deploy.evaluate import FileStep
+from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
-from tests.conftest import output_of
+from tests.conftest import output_of, rejected
 from tests.deploy import models
 
 DETECTOR = 'rtmdet_swiftformer_xs'
@@ -63,3 +67,23 @@ def test_a_file_that_leaves_nms_to_us_has_the_ap_of_its_checkpoint(trained, tmp_
         found.append(float(re.search(r'box AP ([\d.]+) %', printed)[1]))
     assert found[1] == pytest.approx(found[0], abs=0.5)
     assert found[0] > 30
+
+
+def test_a_file_of_another_task_or_other_classes_is_rejected(trained, tmp_path):
+    config, checkpoint = trained
+    file = tmp_path / 'model.onnx'
+    output_of('export', config, checkpoint, file, '--shape', *models.SIZE)
+    work_dir = ('--work-dir', tmp_path / 'test')
+    assert 'box AP' in output_of('test', config, file, *work_dir)
+    backwards = {'test_dataloader.dataset.metainfo.classes': models.CLASSES[::-1]}
+    load_config(config, backwards).dump(tmp_path / 'other.py')
+    message = rejected('test', tmp_path / 'other.py', file, *work_dir)
+    assert 'was trained on the classes a, b' in message
+    for option in ('model.test_cfg.score_thr=0.5', 'test_dataloader.dataset.pipeline.1.scale=9'):
+        message = rejected('test', config, file, *work_dir, '--cfg-options', option)
+        assert 'has no effect on' in message
+    masks = dict(type='CocoMetric', metric=['bbox', 'segm'])
+    for scope, words in (('mmseg', 'is for detection, and'), ('mmdet', 'no masks')):
+        other = Config(dict(default_scope=scope, test_evaluator=masks))
+        with pytest.raises(UserError, match=words):
+            FileStep(file).check(other, None)

@@ -150,7 +150,6 @@ def test_an_override_in_the_text_works_in_a_config_that_inherits_from_ours(
     page, override, tmp_path
 ):
     own = [name for name in OVERRIDDEN if f'_{Path(page).stem}_' in name] or OVERRIDDEN
-    assert len(OVERRIDES) > 10
     errors = []
     for name in own:
         base = ROOT / 'configs' / f'{name}.py'

@@ -17,6 +17,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import as_bgr
 from mmeffvit.inference.model import inference_pipeline
 from mmeffvit.inference.results import Detections, LabelMap
+from tests.analysis.small import save_segmentor
 from tests.inference.untrained import Untrained, save_untrained
 from tests.learning.cases import BY_HEAD
 from tests.released import files
@@ -190,3 +191,19 @@ def test_a_config_inside_a_checkpoint_is_not_run(text, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r'best\.pth'):
         mmeffvit.Predictor('best.pth', device='cpu')
     assert [path.name for path in tmp_path.iterdir()] == ['best.pth']
+
+
+@pytest.mark.parametrize('padding', [None, 32])
+def test_images_that_a_segmentor_does_not_pad_have_32_pixels_or_more(
+    padding, ade_shapes, tmp_path, photos
+):
+    config, checkpoint = save_segmentor('mmeffvit.PVTv2', ade_shapes, tmp_path)
+    options = {'model.data_preprocessor.test_cfg': padding and dict(size_divisor=padding)}
+    predictor = mmeffvit.Predictor(config, checkpoint, device='cpu', cfg_options=options)
+    assert len(predictor(photos)) == 2
+    narrow = np.zeros((8, 160, 3), np.uint8)
+    if padding:
+        assert predictor(narrow).labels.shape == (8, 160)
+    else:
+        with pytest.raises(UserError, match=r'160 x 8 pixels .* the model needs 32 or more'):
+            predictor(narrow)

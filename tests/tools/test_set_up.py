@@ -66,18 +66,18 @@ def test_a_build_is_taken_only_if_the_index_has_it(set_up, monkeypatch, tmp_path
     assert not set_up.is_offered('torch==2.1+cpu', 'torchvision==0.99+cpu')
 
 
+CPU = 'https://torch.example/cpu'
+
+
 @pytest.mark.parametrize(
-    ('environment', 'arguments'),
+    ('environment', 'options', 'pins'),
     [
-        ({}, ['torch==2.14.1', 'torchvision==0.29.1']),
-        ({'TORCH': '2.6.0'}, ['torch==2.6.0', 'torchvision']),
-        (
-            {'TORCH_INDEX': 'https://torch.example/cpu'},
-            ['--index-url', 'https://torch.example/cpu', 'torch==2.14.1', 'torchvision==0.29.1'],
-        ),
+        ({}, [], None),
+        ({'TORCH': '2.6.0'}, [], ['torch==2.6.0', 'torchvision']),
+        ({'TORCH_INDEX': CPU}, ['--index-url', CPU], None),
     ],
 )
-def test_the_environment_chooses_index_and_version(set_up, monkeypatch, environment, arguments):
+def test_the_environment_chooses_index_and_version(set_up, monkeypatch, environment, options, pins):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     calls = []
@@ -85,7 +85,7 @@ def test_the_environment_chooses_index_and_version(set_up, monkeypatch, environm
     monkeypatch.setattr(set_up, 'is_offered', lambda *pins: False)
     monkeypatch.setattr(set_up, 'check_pair', lambda: '')
     set_up.install_torch()
-    assert calls == [arguments]
+    assert calls == [[*options, *(pins or set_up.TORCH)]]
 
 
 def test_an_environment_is_set_up_again_for_another_torch_or_list(set_up, monkeypatch):

@@ -141,33 +141,39 @@ def analyze_heads(
     runner, config = open_test(config_path, checkpoint, options, max_images=max_images)
     model = unwrap(runner.model)
     found = layers_with_heads(model, layers)
-    analysis = measure_similarity(runner, config, found)
-    analysis.subject['options'] = {key: str(value) for key, value in options.cfg_options.items()}
-    resume(analysis, out / TABLE)
+    subject: dict[str, Any] = dict(
+        config=Path(config.filename).name,
+        weights=digest(model),
+        images=len(runner.test_loop.dataloader.dataset),
+        test=digest_of_test(config),
+        options={key: str(value) for key, value in options.cfg_options.items()},
+    )
+    earlier = read_earlier(out / TABLE, subject)
+    analysis = HeadAnalysis(subject, *measure_similarity(runner, config, found))
+    for name, rows in earlier.items():
+        heads = analysis.layers.setdefault(name, [Head(**row) for row in rows])
+        for head, row in zip(heads, rows, strict=True):
+            head.metrics, head.alone = row['metrics'], row.get('alone')
     analysis.save(out)
     if ablate:
         ablate_heads(runner, found, analysis, out, keep=keep_one)
     return analysis
 
 
-def measure_similarity(runner: Runner, config: Config, layers: Mapping[str, Heads]) -> HeadAnalysis:
+def measure_similarity(
+    runner: Runner, config: Config, layers: Mapping[str, Heads]
+) -> tuple[dict[str, float], dict[str, list[Head]]]:
     """Test the full model, and compare its heads."""
     with compare_heads(layers) as (outputs, maps):
         metrics = measured(run(runner, runner.test, config))
     if not metrics:
         raise UserError(f'{config.filename}: its test_evaluator measures nothing')
-    subject = dict(
-        config=Path(config.filename).name,
-        weights=digest(unwrap(runner.model)),
-        images=len(runner.test_loop.dataloader.dataset),
-        test=digest_of_test(config),
-    )
-    analysis = HeadAnalysis(subject, metrics)
+    found = {}
     for name, similarity in outputs.items():
         by_output = similarity.by_head()
         by_map = maps[name].by_head() if name in maps else [None] * len(by_output)
-        analysis.layers[name] = [Head(*pair) for pair in zip(by_output, by_map, strict=True)]
-    return analysis
+        found[name] = [Head(*pair) for pair in zip(by_output, by_map, strict=True)]
+    return metrics, found
 
 
 @dataclass
@@ -238,17 +244,21 @@ def digest(model: nn.Module) -> str:
     return found.hexdigest()[:16]
 
 
-def resume(analysis: HeadAnalysis, path: Path) -> None:
-    """Add the metrics of an earlier table of the same weights and test, in place."""
-    if not path.is_file():
-        return
-    earlier = read_json(path)
-    if not isinstance(earlier, dict) or earlier.get('subject') != analysis.subject:
-        return
-    for name, rows in earlier['layers'].items():
-        heads = analysis.layers.setdefault(name, [Head(**row) for row in rows])
-        for head, row in zip(heads, rows, strict=True):
-            head.metrics, head.alone = row['metrics'], row.get('alone')
+def read_earlier(path: Path, subject: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The heads in an earlier table of the same weights and test, by layer.
+
+    Raises:
+        UserError: If it is of others, and has metrics, which took a test each.
+    """
+    found = read_json(path) if path.is_file() else None
+    if not (isinstance(found, dict) and 'subject' in found):
+        return {}
+    layers = found['layers']
+    if found['subject'] == subject:
+        return layers
+    if any(head['metrics'] for heads in layers.values() for head in heads):
+        raise UserError(f'{path} is of other weights or another test: choose another --out-dir')
+    return {}
 
 
 def ablate_heads(

@@ -28,7 +28,7 @@ from mmeffvit.models.layers.head_projections import (
 )
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.engine.user_errors import loading, name_unreadable
-from mmeffvit.utils.files import atomic_output, check_output
+from mmeffvit.utils.files import atomic_output, check_output, read_file
 
 from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
 
@@ -114,6 +114,7 @@ def prune(
     """
     path = check_outputs(Path(out), config_path, checkpoint)
     loaded = Predictor(config_path, checkpoint, cfg_options=cfg_options)
+    check_outputs(path, loaded.checkpoint.source)  # a run's own
     layers, hidden = layers_of(loaded.model), hidden_layers(loaded.model.backbone)
     before = count_config(Path(config_path).stem, loaded.config)
     is_random = options.method == 'random'
@@ -151,7 +152,7 @@ def check_outputs(out: Path, *inputs: str | None) -> Path:
         if any(name and Path(name).resolve() == place.resolve() for name in inputs):
             raise UserError(f'--out {str(out)!r} would replace {place}, which is read: rename it')
     for config in configs:
-        if config.is_file() and 'kept_heads' not in config.read_text():
+        if config.is_file() and b'kept_heads' not in read_file(config):
             raise UserError(
                 f'--out {str(out)!r} would replace {config}, which is not of a pruned model: '
                 'rename it'
@@ -183,8 +184,10 @@ def batches_of(config: Config, max_images: int | None) -> Any:
 
 
 def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:
-    """The config of the pruned model, without released weights, which do not fit."""
+    """The config of the pruned model, without the weights and the run of the full one."""
     config = deepcopy(config)
+    config.load_from, config.resume = None, False
+    config.pop('work_dir', None)
     config.model = own_model_config(config)
     for argument, units in (('kept_heads', heads), ('kept_neurons', neurons)):
         config.model.backbone[argument] = [len(kept) for _, kept in units.values()]

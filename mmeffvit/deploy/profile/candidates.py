@@ -100,8 +100,7 @@ def attempt(
     except DisagreementError as error:
         return replace(file, state='rejected', reason=str(error))
     except Exception as error:  # of converters, which have no class in common
-        text = str(error) if isinstance(error, UserError) else reason(error)
-        return replace(file, state=state, reason=text)
+        return replace(file, state=state, reason=reason(error))
 
 
 def file_in(folder: Path, suffix: str, precision: str) -> Candidate:

@@ -16,7 +16,6 @@ import numpy as np
 
 from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
 from mmeffvit.deploy.runtime.sessions import Session
-from mmeffvit.errors import UserError
 from mmeffvit.utils.machine import resident_memory
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import reason
@@ -85,8 +84,7 @@ def main() -> None:
         for answer in answers(sys.stdin):
             out.write(f'{json.dumps(answer)}\n')
     except Exception as error:  # of any runtime
-        text = str(error) if isinstance(error, UserError) else reason(error)
-        out.write(f'{json.dumps(dict(error=text))}\n')
+        out.write(f'{json.dumps(dict(error=reason(error)))}\n')
 
 
 if __name__ == '__main__':

@@ -1,5 +1,6 @@
 """Options of a run on a dataset when it is resumed: more epochs, or the same as before."""
 
+import hashlib
 import json
 import re
 from contextlib import suppress
@@ -25,7 +26,7 @@ RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
 NEEDED = ('train_dataloader', 'epochs', 'iterations')  # in the config
 STEPS = ('amp', 'cfg_options')  # that the config does not have
-RECORDED = {'data', 'weights', 'seed', *STEPS}.union(
+RECORDED = {'data', 'config', 'weights', 'seed', *STEPS}.union(
     *({field.name for field in fields(own)} for own in (Overrides, PrepareOptions, Teaching))
 )
 
@@ -64,11 +65,21 @@ def check_unused(config: Path) -> None:
             f'{taken[0]} is not of a training run, which would overwrite it: choose another '
             '--work-dir'
         )
+    if is_own and config.is_file() and before.get('config', digest(config)) != digest(config):
+        raise UserError(
+            f'{config} was edited, and a new run would overwrite it: continue with --resume, or '
+            'choose another --work-dir'
+        )
 
 
-def record(data: Path, config: Path, options: FinetuneOptions) -> None:
-    """Write the options of a new run beside its config."""
+def digest(config: Path) -> str:
+    return hashlib.sha256(config.read_bytes()).hexdigest()
+
+
+def record(data: Path, config: Path, options: FinetuneOptions, written: str = '') -> None:
+    """Write the options of a new run beside its config, with the digest of what was written."""
     content = dict(data=str(data.resolve()), **given(options))
+    content |= dict(config=written) if written else {}
     content |= {k: value for k in STEPS if (value := getattr(options, k)) not in (None, {})}
     write_file(config.with_name(RECORD), json.dumps(content, indent=1))
 

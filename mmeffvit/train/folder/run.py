@@ -29,7 +29,7 @@ from .recipe import (
     make_recipe,
     why_one_process,
 )
-from .resume import check_unused, record, resumed
+from .resume import check_unused, digest, record, resumed
 from .write_config import write_config
 
 DETECTOR, SEGMENTOR = 'rtmdet_swiftformer_xs', 'segformer_swiftformer_xs_ade20k'
@@ -89,6 +89,7 @@ def trained(
             options = replace(options, seed=options.seed or 0)
             record(path, config, options)  # first: a config without it would have the defaults
             write(path, base, config, options)
+            record(path, config, options, digest(config))
         run = replace(options, work_dir=folder / 'run')
         how = dict(amp=uses_amp(options), resume=options.resume)
         processes = load_config(config).get('processes', 1)

@@ -13,7 +13,7 @@ from mmeffvit.analysis.attention.subject import open_subject
 from mmeffvit.errors import UserError
 from mmeffvit.models import SHViT
 from mmeffvit.models.checkpoints import CheckpointError
-from tests.conftest import ROOT, run_command_here
+from tests.conftest import ROOT, output_of
 
 RTMDET = str(ROOT / 'configs' / 'rtmdet_swiftformer_xs.py')
 SEGFORMER = str(ROOT / 'configs' / 'segformer_mobilevitv2_050_ade20k.py')
@@ -178,11 +178,16 @@ def test_a_constant_map_has_the_middle_color_unless_stretched():
 
 
 def test_the_command_passes_its_arguments(image, tmp_path):
-    run_command_here(
-        'analyze', 'attention', 'SwiftFormer:xs', image, '--out', tmp_path, '--shape', 64, 96,
-        '--query', 90, 59, '--layers', 'stages.3', 'stages.1', '--stretch',
+    own, shared = tmp_path / 'own', tmp_path / 'shared'  # ranges of colors
+    arguments = (
+        'analyze', 'attention', 'SwiftFormer:xs', image, '--shape', 64, 96, '--query', 90, 59,
+        '--layers', 'stages.3', 'stages.1', '--out',
     )  # fmt: skip
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['odd.additive.png', 'odd.npz']
-    arrays = dict(np.load(tmp_path / 'odd.npz'))
+    output_of(*arguments, shared)
+    output_of(*arguments, own, '--stretch')
+    assert sorted(path.name for path in own.iterdir()) == ['odd.additive.png', 'odd.npz']
+    name = 'odd.additive.png'
+    assert (own / name).read_bytes() != (shared / name).read_bytes()
+    arrays = dict(np.load(own / 'odd.npz'))
     assert arrays['input_size'].tolist() == [64, 96]
     assert sum(name.endswith('/weights') for name in arrays) == 2

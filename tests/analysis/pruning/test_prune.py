@@ -1,5 +1,6 @@
 """Pruning of a small segmentor, as a user runs it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,28 @@ def test_inputs_and_other_configs_are_never_replaced(name, segmentor):
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert 'would replace' in message_of(prune(*segmentor, folder / name, '--method', 'uvc'))
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_the_checkpoint_of_a_run_is_not_replaced_and_the_student_is_no_part_of_it(
+    segmentor, tmp_path
+):
+    config, checkpoint = segmentor
+    run = tmp_path / 'run'
+    run.mkdir()
+    shutil.copy(checkpoint, run / 'epoch_1.pth')
+    settings = dict(load_from='start.pth', resume=True, work_dir=str(run))
+    load_config(config, settings).dump(run / 'mmseg.py')
+    options = '--method', 'uvc'
+    words = message_of(run_command_here('prune', run, '--out', run / 'epoch_1.pth', *options))
+    assert 'would replace' in words
+    assert (run / 'epoch_1.pth').read_bytes() == checkpoint.read_bytes()
+    (tmp_path / 'few.py').write_bytes(b'# caf\xe9')
+    assert 'would replace' in message_of(prune(config, checkpoint, tmp_path / 'few.pth', *options))
+    (tmp_path / 'few.py').unlink()
+    succeeded(run_command_here('prune', run, '--out', tmp_path / 'few.pth', *options))
+    for name in ('few.py', 'few_distill.py'):
+        written = load_config(tmp_path / name)
+        assert (written.load_from, written.resume, written.get('work_dir')) == (None, False, None)
 
 
 def test_heads_alone_are_removed_on_request(segmentor, tmp_path):

@@ -24,8 +24,9 @@ from tests.models.parity import randomized
         {'model.single_head': dict(encoder=[], decoder=[0], attended=8, attention='projected')},
         {'model.with_box_refine': True, 'model.decoder.num_layers': 2},  # of four coordinates
         {'model.positional_encoding.normalize': False, 'model.positional_encoding.offset': 0.0},
+        {'model.test_cfg': dict(_delete_=True)},
     ],
-    ids=['projected head in the decoder', 'refined boxes', 'places in cells'],
+    ids=['projected head in the decoder', 'refined boxes', 'places in cells', 'all queries'],
 )
 def test_the_graph_finds_what_mmdet_finds(options):
     model = models.tiny(models.DETR, options)

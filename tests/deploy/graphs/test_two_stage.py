@@ -14,6 +14,7 @@ from mmeffvit.deploy.formats.onnx.open import open_onnx
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.graphs.two_stage import check, extract
 from mmeffvit.errors import UserError
+from mmeffvit.utils.quiet import replaced
 from tests.deploy import models
 from tests.deploy.formats.onnx.test_write import assert_agrees
 from tests.deploy.models import MASK_RCNN, smooth_image, tiny
@@ -81,9 +82,15 @@ def test_regions_are_assigned_to_levels_as_in_mmdet(finest_scale):
 
 
 def test_an_unsupported_component_is_rejected():
-    roi_head = tiny(MASK_RCNN).roi_head
-    other = argparse.Namespace(roi_head=roi_head)
+    model = tiny(MASK_RCNN)
+    roi_head = model.roi_head
+    other = argparse.Namespace(roi_head=roi_head, rpn_head=model.rpn_head)
     check(other)
+    with replaced(model.rpn_head, 'use_sigmoid_cls', False), pytest.raises(UserError, match='rpn'):
+        check(other)
+    soft = dict(roi_head.test_cfg, mask_thr_binary=-1)
+    with replaced(roi_head, 'test_cfg', soft), pytest.raises(UserError, match='binary is -1; give'):
+        check(other)
     layers = roi_head.mask_roi_extractor.roi_layers
     layers[0] = RoIAlign(output_size=7, pool_mode='max')
     with pytest.raises(UserError, match="pool_mode 'max' cannot be exported; choose avg"):

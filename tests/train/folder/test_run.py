@@ -91,6 +91,23 @@ def test_files_of_others_in_a_work_dir_are_not_overwritten(name, tmp_path):
     } == before
 
 
+def test_a_config_that_was_edited_before_the_first_checkpoint_is_kept(tmp_path, monkeypatch):
+    root = write_yolo(tmp_path / 'bolts', 4, 2, spec=SPEC)
+    options = ('train', root, '--work-dir', tmp_path / 'work', *FAST)
+    config = tmp_path / 'work' / 'rtmdet_swiftformer_xs.py'
+    monkeypatch.setattr('mmeffvit.train.folder.run.train', interrupt)
+    for _ in range(2):  # without changes, it is written again
+        assert run_command_here(*options).returncode == 130
+    config.write_text(text := config.read_text() + '# mine\n')
+    assert 'was edited' in rejected(*options)
+    assert run_command_here(*options, '--resume').returncode == 130
+    assert config.read_text() == text
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
 def test_a_work_dir_in_use_is_left_as_it_is(shapes, tmp_path):
     busy = tmp_path / 'busy'
     config = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
@@ -138,10 +155,10 @@ def test_a_job_that_fails_in_any_way_leaves_the_summary(capsys):
     def export() -> None:
         raise RuntimeError('no kernel\nfor this operator')
 
-    assert finish.made(export).startswith('not made: ')
-    assert 'no kernel' in finish.made(export)
+    assert finish.outcome_of(export).startswith('not made: ')
+    assert 'no kernel' in finish.outcome_of(export)
     assert 'Traceback' in capsys.readouterr().err
-    assert finish.made(lambda: 3) == '3'
+    assert finish.outcome_of(lambda: 3) == '3'
 
 
 def test_the_next_commands_fit_the_run(tmp_path):
