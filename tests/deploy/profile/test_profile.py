@@ -213,6 +213,7 @@ def test_a_quantized_file_is_measured_as_it_is(profiled, tmp_path):
         (['FILE', '--out', 'picture.jpg'], "--out 'picture.jpg' must end in .png"),
         (['FILE', '--write', 'best.pth'], 'leave the suffix out'),
         (['FILE', '--formats', '.tflite'], 'nothing can be measured'),
+        (['FILE', '--score-thr', 'nan'], '--score-thr is nan; give a score from 0 to 1'),
         (['FILE', '--json', 'FILE'], 'would be overwritten, but is profiled'),
         (['FILE', '--write', 'FILE'], 'would be overwritten, but is profiled'),
         (['FILE', '--write', 'STEM'], 'would be overwritten, but is profiled'),
