@@ -12,6 +12,7 @@ from mmeffvit.data.faults import Findings
 from mmeffvit.data.formats.coco_file import (
     CocoFile,
     as_pycocotools,
+    check_names,
     check_objects,
     is_box,
     is_id,
@@ -41,7 +42,8 @@ def read_ground_truth(path: str | Path) -> COCO:
     Annotations are renumbered from 1, since the metric reads id 0 as "no match".
 
     Raises:
-        UserError: If the file is missing or is not an annotation file.
+        UserError: If the file is missing or is not an annotation file, or two categories have the
+            same name.
     """
     report = Findings(name='annotation', source=str(path))
     content = read_lists(path)
@@ -49,6 +51,7 @@ def read_ground_truth(path: str | Path) -> COCO:
         if isinstance(row, dict):
             row.update(id=number, iscrowd=row.get('iscrowd') or 0)
     file = CocoFile(content, report.add)
+    check_names(file, report)
     check_objects(file, report)
     report.stop_run()
     return as_pycocotools(file.content)

@@ -129,6 +129,12 @@ def test_a_class_without_objects_is_not_in_the_mean(tmp_path):
     assert '| dog | 0 |  |  |  |  |  |  |  |' in str(analysis)
 
 
+def test_categories_of_one_name_are_rejected(tmp_path):
+    categories = [CATEGORIES[0], dict(CATEGORIES[1], name='cat'), CATEGORIES[2]]
+    with pytest.raises(UserError, match=r"names \(1\): name 'cat'"):
+        read_ground_truth(write_truth(tmp_path, SCENE, categories))
+
+
 @pytest.fixture(scope='module')
 def noisy(tmp_path_factory) -> tuple[Path, list[dict]]:
     """Forty images with objects of all sizes, and detections with all kinds of errors."""
