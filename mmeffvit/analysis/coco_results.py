@@ -26,6 +26,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import reason
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # fields of a detection by IoU type
+PICKLES = ('.pkl', '.pickle')
 MAX_SCORE = 2**63
 Detection = dict[str, Any]
 VALUES = {  # checks of the fields of a detection
@@ -73,7 +74,7 @@ def read_detections(
         UserError: If the file is missing or invalid, or refers to images or categories that are not
             in ``truth``.
     """
-    if Path(path).suffix in ('.pkl', '.pickle'):
+    if Path(path).suffix in PICKLES:
         samples, labels = read_samples(path, 'pred_instances'), category_ids(truth, classes)
         with well_formed(path):
             check_images(samples, truth.imgs, path)
