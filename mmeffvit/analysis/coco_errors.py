@@ -82,16 +82,20 @@ class ErrorAnalysis:
 
     def save(self, folder: Path) -> None:
         """Write ``errors.md``, and ``errors.json`` with every class at every size."""
-        areas = {name: self.areas(name) for name in self.classes} | {'': self.areas()}
-        content = {
-            name or 'mean': {
-                size: dict(zip(CURVES, map(rounded, values[:, i]), strict=True))
-                for i, size in enumerate(SIZES)
-            }
-            for name, values in areas.items()
-        }
+        content = dict(
+            mean=by_size(self.areas()),
+            classes={name: by_size(self.areas(name)) for name in self.classes},
+        )
         write_file(folder / 'errors.json', json.dumps(content, indent=2))
         write_file(folder / 'errors.md', str(self))
+
+
+def by_size(areas: np.ndarray) -> dict[str, dict[str, float | None]]:
+    """Areas (7, 4) for JSON, by size and curve."""
+    return {
+        size: dict(zip(CURVES, map(rounded, areas[:, i]), strict=True))
+        for i, size in enumerate(SIZES)
+    }
 
 
 def rounded(value: float) -> float | None:

@@ -12,6 +12,7 @@ from mmeffvit.data.faults import Findings
 from mmeffvit.data.formats.coco_file import (
     CocoFile,
     as_pycocotools,
+    check_names,
     check_objects,
     is_box,
     is_id,
@@ -25,6 +26,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import reason
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # fields of a detection by IoU type
+PICKLES = ('.pkl', '.pickle')
 MAX_SCORE = 2**63
 Detection = dict[str, Any]
 VALUES = {  # checks of the fields of a detection
@@ -41,7 +43,8 @@ def read_ground_truth(path: str | Path) -> COCO:
     Annotations are renumbered from 1, since the metric reads id 0 as "no match".
 
     Raises:
-        UserError: If the file is missing or is not an annotation file.
+        UserError: If the file is missing or is not an annotation file, or two categories have the
+            same name.
     """
     report = Findings(name='annotation', source=str(path))
     content = read_lists(path)
@@ -49,6 +52,7 @@ def read_ground_truth(path: str | Path) -> COCO:
         if isinstance(row, dict):
             row.update(id=number, iscrowd=row.get('iscrowd') or 0)
     file = CocoFile(content, report.add)
+    check_names(file, report)
     check_objects(file, report)
     report.stop_run()
     return as_pycocotools(file.content)
@@ -70,7 +74,7 @@ def read_detections(
         UserError: If the file is missing or invalid, or refers to images or categories that are not
             in ``truth``.
     """
-    if Path(path).suffix in ('.pkl', '.pickle'):
+    if Path(path).suffix in PICKLES:
         samples, labels = read_samples(path, 'pred_instances'), category_ids(truth, classes)
         with well_formed(path):
             check_images(samples, truth.imgs, path)

@@ -8,11 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import progress
 
 from .coco_errors import AREAS, CURVES, SIZES, ErrorAnalysis, analyze_errors
-from .coco_results import read_detections, read_ground_truth
+from .coco_results import PICKLES, read_detections, read_ground_truth
 from .figures import save_figure
 
 COLORS = ('#ffffff', '#d9d9d9', '#4f81bd', '#c0504d', '#5ee661', '#7f63a3', '#ff9900')
@@ -79,8 +80,10 @@ def analyze(
         per_class: Also draw every class.
 
     Raises:
-        mmeffvit.errors.UserError: If a file is missing or invalid.
+        UserError: If a file is missing or invalid, or ``classes`` are given for JSON.
     """
+    if classes and Path(results).suffix not in PICKLES:
+        raise UserError(f'--classes is for .pkl files: {results} has category ids; leave it out')
     truth = read_ground_truth(annotations)
     found = read_detections(results, truth, classes)
     analyses = []

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ def run(
 ) -> None:
     export = ToolOptions(**take(values, ToolOptions))
     options = ProfileOptions(**take(values, ProfileOptions))
-    check_outputs(out, write)
+    inputs = [Path(name) for name in (config, checkpoint) if name]
+    check_outputs(numbers, out, write, options.formats, inputs)
     path = Path(config)
     is_exported = path.suffix in BY_SUFFIX
     if is_exported and (checkpoint or export.backbone_only or cfg_options):
@@ -87,7 +89,14 @@ def run(
             print(f'written: {write_best(result, write)}')
 
 
-def check_outputs(out: Path | None, write: Path | None) -> None:
+def check_outputs(
+    numbers: Path | None,
+    out: Path | None,
+    write: Path | None,
+    formats: Sequence[str],
+    inputs: Sequence[Path],
+) -> None:
+    """Check in advance that the files can be written and replace none that is profiled."""
     if out and out.suffix != '.png':
         raise UserError(f'--out {str(out)!r} must end in .png')
     if write and write.suffix not in ('', *OPENED):
@@ -95,5 +104,9 @@ def check_outputs(out: Path | None, write: Path | None) -> None:
             f'--write {str(write)!r} ends in {write.suffix!r}; leave the suffix out, or choose '
             f'from {", ".join(OPENED)}'
         )
-    for suffix in OPENED if write else ():
-        check_output(write.with_suffix(suffix))
+    suffixes = [write.suffix] if write and write.suffix else formats
+    written = [check_output(write.with_suffix(suffix)) for suffix in suffixes if write]
+    for path in filter(None, (numbers, out, *written)):
+        if any(path.exists() and each.exists() and path.samefile(each) for each in inputs):
+            raise UserError(f'{str(path)!r} would be overwritten, but is profiled: choose another '
+                            'name for the output')  # fmt: skip

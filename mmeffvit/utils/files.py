@@ -92,13 +92,16 @@ def parse_json(text: str | bytes, source: str) -> Any:
         raise UserError(f'{source} is not valid JSON: {error}') from error
 
 
-def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) -> Path:
+def check_output(
+    path: str | os.PathLike, *suffixes: str, folder: bool = False, in_place: bool = False
+) -> Path:
     """Check in advance that ``path`` can be written, without creating anything.
 
     Args:
         path: The output.
         suffixes: Allowed suffixes; any if none are given.
         folder: Whether the output is a folder, which may exist, or a file.
+        in_place: Whether an existing file is written to; by default, another takes its place.
 
     Returns:
         The path.
@@ -125,8 +128,10 @@ def check_output(path: str | os.PathLike, *suffixes: str, folder: bool = False) 
         raise UserError(f'output {str(path)!r} cannot be written: {cause}') from error
     if nearest.absolute() != out.absolute() and not nearest.is_dir():
         raise UserError(f'output {str(path)!r} cannot be written: {nearest} is not a folder')
-    if not os.access(nearest, os.W_OK):
-        raise UserError(f'output {str(path)!r} cannot be written: no permission for {nearest}')
+    is_replaced = nearest.is_file() and not in_place
+    for place in (nearest, nearest.parent) if is_replaced else (nearest,):
+        if not os.access(place, os.W_OK):
+            raise UserError(f'output {str(path)!r} cannot be written: no permission for {place}')
     return out
 
 
@@ -213,7 +218,7 @@ def own_file(path: str | os.PathLike) -> Path:
     Raises:
         UserError: If it is a folder, a pipe, a device or a dead link.
     """
-    path = check_output(path)
+    path = check_output(path, in_place=True)
     if path.is_symlink() or (path.exists() and path.stat().st_nlink > 1):
         with atomic_output(path) as copy:
             shutil.copy(path, copy)

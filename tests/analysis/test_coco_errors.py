@@ -129,6 +129,21 @@ def test_a_class_without_objects_is_not_in_the_mean(tmp_path):
     assert '| dog | 0 |  |  |  |  |  |  |  |' in str(analysis)
 
 
+def test_categories_of_one_name_are_rejected(tmp_path):
+    categories = [CATEGORIES[0], dict(CATEGORIES[1], name='cat'), CATEGORIES[2]]
+    with pytest.raises(UserError, match=r"names \(1\): name 'cat'"):
+        read_ground_truth(write_truth(tmp_path, SCENE, categories))
+
+
+def test_a_class_may_be_named_mean(tmp_path):
+    categories = [dict(CATEGORIES[0], name='mean'), *CATEGORIES[1:]]
+    truth = read_ground_truth(write_truth(tmp_path, SCENE, categories))
+    analyze_errors(truth, [thing(CAT, LEFT, 0.9)]).save(tmp_path)
+    saved = json.loads((tmp_path / 'errors.json').read_text())
+    assert saved['classes']['mean']['all']['C50'] == 1
+    assert saved['mean']['all']['C50'] == pytest.approx(1 / 3, abs=1e-4)
+
+
 @pytest.fixture(scope='module')
 def noisy(tmp_path_factory) -> tuple[Path, list[dict]]:
     """Forty images with objects of all sizes, and detections with all kinds of errors."""

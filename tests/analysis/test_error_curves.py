@@ -4,11 +4,13 @@ import json
 
 import cv2
 import numpy as np
+import pytest
 from matplotlib.colors import to_rgb
 
 from mmeffvit.analysis.coco_errors import CURVES, SIZES, ErrorAnalysis
 from mmeffvit.analysis.error_curves import COLORS, analyze, draw_curves
 from mmeffvit.data.shapes import CLASSES
+from mmeffvit.errors import UserError
 
 
 def colors_in(path) -> set[tuple[int, ...]]:
@@ -31,6 +33,8 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(perfect, shapes, tm
     path, out = tmp_path / 'found.json', tmp_path / 'out'
     path.write_text(json.dumps(perfect))
     annotations = shapes / 'annotations' / 'instances_val2017.json'
+    with pytest.raises(UserError, match='--classes is for'):
+        analyze(path, annotations, out, classes=['nope'])
     analyses = analyze(path, annotations, out, types=('bbox', 'segm'), per_class=True)
     printed = '\n'.join(map(str, analyses))
     for kind, things in (('bbox', 'boxes'), ('segm', 'masks')):
@@ -38,7 +42,7 @@ def test_tables_and_pictures_are_written_for_boxes_and_masks(perfect, shapes, tm
         assert (folder / 'errors.md').read_text().strip() in printed
         assert f'# Errors of {things}' in printed
         content = json.loads((folder / 'errors.json').read_text())
-        assert set(content) == {*CLASSES, 'mean'}
+        assert list(content['classes']) == list(CLASSES)
         assert set(content['mean']) == set(SIZES)
         assert list(content['mean']['all']) == list(CURVES)
         assert content['mean']['large'] == dict.fromkeys(CURVES)  # there are no large shapes

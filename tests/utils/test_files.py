@@ -59,7 +59,7 @@ def test_a_folder_is_never_removed_for_an_output(tmp_path, made):
     assert [path.name for path in tmp_path.iterdir()] == ['images']
 
 
-def test_outputs_are_checked_before_the_work(tmp_path):
+def test_outputs_are_checked_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"'a\.pth' must end in \.pkl or \.pickle"):
         check_output('a.pth', '.pkl', '.pickle')
     with pytest.raises(UserError, match=r'cannot be written: File name too long'):
@@ -68,6 +68,11 @@ def test_outputs_are_checked_before_the_work(tmp_path):
         check_output('~no_such_user/a.onnx', '.onnx')
     assert check_output(tmp_path / 'new' / 'a.onnx', '.onnx') == tmp_path / 'new' / 'a.onnx'
     assert not (tmp_path / 'new').exists()
+    (tmp_path / 'a.log').touch()
+    monkeypatch.setattr(os, 'access', lambda path, mode: path != tmp_path)
+    with pytest.raises(UserError, match=rf'no permission for {tmp_path}$'):
+        check_output(tmp_path / 'a.log')
+    assert own_file(tmp_path / 'a.log') == tmp_path / 'a.log'  # appended to
 
 
 def link(kind: str, path: Path, target: Path) -> None:

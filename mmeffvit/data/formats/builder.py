@@ -34,14 +34,19 @@ class Builder:
         self.numbers: dict[str, int] = {}  # of the classes, in the order they appear
         self.splits: dict[str, dict[Path, Picture]] = {}
 
-    def json_files(self, paths: Iterable[Path], key: str) -> Iterator[tuple[Path, dict]]:
-        """The contents of those JSON files that have a list under ``key``."""
+    def json_contents(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
+        """The contents of JSON files; a finding for each one that cannot be read."""
         for path in paths:
             try:
                 content = read_json(path)
             except UserError as error:
                 self.findings.add(faults.FILE_BROKEN, error)
                 continue
+            yield path, content
+
+    def json_files(self, paths: Iterable[Path], key: str) -> Iterator[tuple[Path, dict]]:
+        """The contents of those JSON files that have a list under ``key``."""
+        for path, content in self.json_contents(paths):
             if isinstance(content, dict) and isinstance(content.get(key), list):
                 yield path, content
 

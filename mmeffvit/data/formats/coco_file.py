@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,13 @@ def by_unique_id(records: list[Record], fault: Fault, add: Add) -> dict[Any, Rec
         else:
             by_id[record['id']] = record
     return by_id
+
+
+def check_names(file: CocoFile, report: Findings) -> None:
+    """Check that no two categories have the same name."""
+    for name, count in Counter(row['name'] for row in file.categories.values()).items():
+        if count > 1:
+            report.add(faults.CATEGORY_DUPLICATE, f'name {name!r}')
 
 
 def check_objects(file: CocoFile, report: Findings) -> None:

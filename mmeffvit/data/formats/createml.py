@@ -6,7 +6,6 @@ from typing import Any
 from mmeffvit.data import faults
 from mmeffvit.data.records import DataSet, split_of_file
 from mmeffvit.data.tree import Match, Tree
-from mmeffvit.utils.files import read_json
 
 from .builder import Builder
 from .shapes import number
@@ -17,8 +16,8 @@ NAME = 'CreateML'
 def find(tree: Tree) -> Match | None:
     """The JSON files with labels and coordinates."""
     paths = tree.like(lambda path: is_createml(tree.content(path)), '.json')
-    # those of images without objects, too
-    paths = [path for path in paths if tree.head(path).lstrip()[:1] == b'[']
+    # those of images without objects and unreadable ones, too, but no other JSON
+    paths = [path for path in paths if tree.head(path).lstrip()[:1] != b'{']
     return tree.match(paths, 'JSON file', "of CreateML's labels and coordinates")
 
 
@@ -29,8 +28,7 @@ def is_createml(content: bytes) -> bool:
 def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
-    for path in paths:
-        content = read_json(path)
+    for path, content in builder.json_contents(paths):
         for count, entry in enumerate(content if isinstance(content, list) else (), 1):
             read_image(path, f'{path}, image {count}', entry, builder)
     return builder.build(NAME, paths)

@@ -78,6 +78,8 @@ class ProfileOptions:
              f'--seconds is {self.seconds:g}; give a number above 0, up to 3600'),
             (self.images is not None and not self.images.is_dir(),
              f'--images {str(self.images)!r} is not a folder'),
+            (not 0 <= self.score_thr <= 1,
+             f'--score-thr is {self.score_thr}; give a score from 0 to 1'),
         )  # fmt: skip
         for is_wrong, message in faults:
             if is_wrong:

@@ -10,7 +10,15 @@ import numpy as np
 
 from mmeffvit.deploy.runtime.predictor import ExportedPredictor
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import atomic_output, check_output, partial_folder, read_json
+from mmeffvit.utils.files import (
+    LEFT_OVER,
+    check_output,
+    partial_folder,
+    publish,
+    read_json,
+    write_file,
+)
+from mmeffvit.utils.interrupts import deferred
 from mmeffvit.utils.text import listed
 
 from .runtime import CDN, FILES, VERSION, describe_runtime, fetch_runtime
@@ -111,7 +119,7 @@ def rgb(value: Any) -> list[float]:
 def check_folder(out: Path) -> None:
     """Raise UserError if a folder contains anything but an earlier page."""
     found = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    others = found - page_files(out)
+    others = {name for name in found - page_files(out) if not LEFT_OVER.fullmatch(name)}
     if others:
         raise UserError(
             f'output {str(out)!r} contains files that are not part of a page '
@@ -130,18 +138,15 @@ def page_files(folder: Path) -> set[str]:
 
 
 def write_folder(out: Path, files: dict[str, bytes]) -> None:
-    """Write the files of a folder at once, in place of an earlier page."""
-    with partial_folder(out) as aside:
-        earlier = aside / out.name
-        try:
-            with atomic_output(out) as partial:
-                partial.mkdir()
-                for name, content in files.items():
-                    (partial / name).write_bytes(content)
-                if out.exists():
-                    check_folder(out)  # it may have changed since
-                    out.rename(earlier)
-        except BaseException:
-            if earlier.exists() and not out.exists():
-                earlier.rename(out)
-            raise
+    """Write the files of a page into a folder, which stays, in place of an earlier page."""
+    with partial_folder(out / PAGE) as work:
+        for name, content in files.items():
+            (work / name).write_bytes(content)
+        check_folder(out)  # it may have changed since
+        earlier = page_files(out) - set(files)
+        with deferred():
+            # if this process is killed now, no page mixes two models, and the next one replaces it
+            write_file(out / PAGE, json.dumps(dict(files=sorted({*earlier, *files}))))
+            for name in earlier:
+                (out / name).unlink()
+            publish(work, out / PAGE)

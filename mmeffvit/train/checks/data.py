@@ -26,7 +26,7 @@ from mmeffvit.data.check import MANY, check
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder, Sample, read_list
 from mmeffvit.data.formats import coco, voc
-from mmeffvit.data.formats.coco_file import LISTS, CocoFile
+from mmeffvit.data.formats.coco_file import LISTS, CocoFile, check_names
 from mmeffvit.data.formats.label_maps import IGNORED
 from mmeffvit.data.predictions import is_dropped
 from mmeffvit.data.prepare import (
@@ -296,9 +296,8 @@ def check_categories(file: CocoFile, classes: Sequence[str], findings: Findings)
     """Compare the classes of the config with the categories; mmdet numbers them in file order."""
     names = [category['name'] for category in file.categories.values()]
     theirs, ours = set(names), set(classes)
-    for name, count in Counter(names).items():
-        if count > 1:
-            findings.add(faults.CATEGORY_DUPLICATE, f'name {name!r}')
+    check_names(file, findings)
+    for name in dict.fromkeys(names):
         if name not in ours:
             findings.add(faults.CLASS_IGNORED, repr(name))
     for name in classes:

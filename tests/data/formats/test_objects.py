@@ -71,6 +71,17 @@ def test_objects_that_are_no_list_are_a_fault(name, path, change, tmp_path):
     assert detect(tmp_path).read().findings.counts[faults.RECORD_BROKEN] == 1
 
 
+@pytest.mark.parametrize('content', [b'', bytes(100), b'[{"image": '])
+def test_unreadable_files_of_createml_are_a_fault_each(content, tmp_path):
+    folder = written('CreateML', tmp_path) / 'valid'
+    folder.mkdir()
+    (folder / '_annotations.createml.json').write_bytes(content)
+    (folder / 'other.json').write_text('{"about": "another tool"}')
+    data = detect(tmp_path).read()
+    assert data.findings.counts[faults.FILE_BROKEN] == 1
+    assert len(data.splits['train']) == 3
+
+
 def test_what_is_no_box_and_no_outline_is_said(tmp_path, capsys):
     added = [
         dict(label='x', points=points, shape_type=kind)

@@ -213,10 +213,16 @@ def test_a_quantized_file_is_measured_as_it_is(profiled, tmp_path):
         (['FILE', '--out', 'picture.jpg'], "--out 'picture.jpg' must end in .png"),
         (['FILE', '--write', 'best.pth'], 'leave the suffix out'),
         (['FILE', '--formats', '.tflite'], 'nothing can be measured'),
+        (['FILE', '--score-thr', 'nan'], '--score-thr is nan; give a score from 0 to 1'),
+        (['FILE', '--json', 'FILE'], 'would be overwritten, but is profiled'),
+        (['FILE', '--write', 'FILE'], 'would be overwritten, but is profiled'),
+        (['FILE', '--write', 'STEM'], 'would be overwritten, but is profiled'),
+        (['none.py', 'FILE', '--write', 'STEM'], 'would be overwritten, but is profiled'),
     ],
 )
 def test_bad_input_ends_in_one_message(arguments, words, onnx_file):
-    files = dict(FILE=str(onnx_file), ANY=str(red_file(onnx_file.with_name('any.onnx'))))
+    files = dict(FILE=str(onnx_file), STEM=str(onnx_file.with_suffix('')))
+    files |= dict(ANY=str(red_file(onnx_file.with_name('any.onnx'))))
     assert words in rejected('profile', *(files.get(each, each) for each in arguments))
 
 

@@ -40,8 +40,11 @@ def test_another_archive_than_the_recorded_one_is_rejected(runtime_files, tmp_pa
 def test_an_earlier_page_is_replaced_and_a_folder_with_other_files_is_not(tmp_path):
     out, model = tmp_path / 'page', red_file(tmp_path / 'model.onnx')
     out.mkdir()
+    out.chmod(0o2775)
+    before = out.stat()
     for _ in range(2):
         page.write_page(model, out)
+    assert (out.stat().st_ino, out.stat().st_mode) == (before.st_ino, before.st_mode)
     other = red_file(tmp_path / 'other.onnx')
     (out / 'notes.txt').write_text('mine')
     assert 'not part of a page (notes.txt): choose another folder' in rejected('web', other, out)
@@ -60,19 +63,35 @@ def test_an_earlier_page_is_replaced_and_a_folder_with_other_files_is_not(tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ['model.onnx', 'other.onnx', 'page']
 
 
+def interrupt(*arguments: Path) -> None:
+    raise KeyboardInterrupt
+
+
 def test_an_interrupted_command_leaves_the_earlier_page(tmp_path, monkeypatch):
     out, model = tmp_path / 'page', red_file(tmp_path / 'model.onnx')
     page.write_page(model, out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-
-    def interrupt(path: Path) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(page, 'check_folder', interrupt)
     with pytest.raises(KeyboardInterrupt):
         page.write_folder(out, {'index.html': b'new'})
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ['model.onnx', 'page']
+
+
+def test_a_killed_command_leaves_no_page_and_the_next_one_replaces_it(tmp_path, monkeypatch):
+    out, bundled = tmp_path / 'page', next(iter(runtime.FILES))
+    page.write_folder(out, dict.fromkeys((bundled, 'index.html'), b'old') | {
+        page.PAGE: json.dumps(dict(name='old', files=[bundled, 'index.html', page.PAGE])).encode()
+    })  # fmt: skip
+    (out / '.page.json.0123abcd.mmeffvit-partial').mkdir()  # of a killed process
+    with monkeypatch.context() as patch:
+        patch.setattr(page, 'publish', interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            page.write_folder(out, {'index.html': b'new', page.PAGE: b'new'})
+    assert set(json.loads((out / page.PAGE).read_text())) == {'files'}
+    page.write_page(red_file(tmp_path / 'model.onnx'), out)
+    written = json.loads((out / page.PAGE).read_text())
+    assert {path.name for path in out.iterdir() if path.is_file()} == set(written['files'])
 
 
 @pytest.mark.parametrize(
