@@ -84,7 +84,7 @@ def load_checked(
 
 
 def check_classes(name: str, trained: Sequence[str] | None, dataset: Any, split: str) -> None:
-    """Compare the classes of a trained model with those of a dataset, if both are known.
+    """Compare the classes of a trained model and of a dataset, if both are known.
 
     Raises:
         UserError: If they differ.
