@@ -46,8 +46,9 @@ class FastLossHead(BaseDecodeHead):
 def accuracy(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
     """Percentage of pixels whose own class has the highest logit, of those that are not ignored."""
     counted = labels != ignore_index
-    own = logits.gather(1, labels.where(counted, 0).unsqueeze(1)).squeeze(1)
-    right = counted & (own == logits.amax(1))
+    known = counted & (labels < logits.shape[1])  # two classes may share a logit
+    own = logits.gather(1, labels.where(known, 0).unsqueeze(1)).squeeze(1)
+    right = known & (own == logits.amax(1))
     return 100 * right.sum() / counted.sum().clamp(min=1)
 
 
