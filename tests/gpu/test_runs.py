@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mmeffvit.deploy.compare import expect_graph
-from mmeffvit.deploy.export import Source
+from mmeffvit.deploy.export import Exportable
 from mmeffvit.deploy.formats.onnx.open import INSTALL, has_cuda
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
 from mmeffvit.deploy.graphs import make_graph
@@ -119,7 +119,7 @@ def test_a_model_is_profiled_on_the_gpu(name, tmp_path):
     pytest.importorskip('onnxruntime')
     graph, size = make_graph(models.tiny(name)), (96, 128)
     image = ('noise', models.smooth_image(size)[0].transpose(1, 2, 0).astype(np.uint8))
-    source = Source(graph, {}, partial(expect_graph, graph), image)
+    source = Exportable(graph, {}, partial(expect_graph, graph), image)
     options = ProfileOptions(device='cuda', threads=(1,), seconds=0.05)
     found = profile_source(name, source, ExportOptions(size, 1), tmp_path, options)
     measured = {(each.candidate.runtime, each.candidate.precision) for each in found.measured}

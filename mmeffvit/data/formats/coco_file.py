@@ -148,7 +148,7 @@ def check_names(file: CocoFile, report: Findings) -> None:
             report.add(faults.CATEGORY_DUPLICATE, f'name {name!r}')
 
 
-def check_objects(file: CocoFile, report: Findings) -> None:
+def check_objects(file: CocoFile, report: Findings, *, needs_masks: bool = False) -> None:
     """Check that every box and mask can be drawn, without drawing it."""
     for annotation in file.annotations:
         image = file.images.get(annotation['image_id'])
@@ -158,7 +158,7 @@ def check_objects(file: CocoFile, report: Findings) -> None:
         if fault := box_fault((left, top, left + width, top + height), image):
             report.add(fault, describe(annotation, image))
         mask = annotation.get('segmentation')
-        if mask and (found := mask_fault(mask, image)):
+        if (mask or needs_masks) and (found := mask_fault(mask, image)):
             kind, reason = found
             report.add(kind, f'{reason} in {describe(annotation, image)}')
 
