@@ -8,9 +8,9 @@ import torch
 from mmengine.config import Config
 from mmengine.structures import InstanceData, PixelData
 
-from mmeffvit.config.values import dicts_in
 from mmeffvit.errors import UserError
 from mmeffvit.inference.results import ClassScores, LabelMap, Result
+from mmeffvit.train.checks.data import configured_datasets
 from mmeffvit.train.checks.run import check_classes
 
 from .runtime.predictor import ExportedPredictor
@@ -42,15 +42,13 @@ class FileStep:
         task = self.predictor.metadata.task
         if task not in TASKS.get(config.default_scope, (task,)):
             raise UserError(f'{self.path} is for {task}, and {config.filename} is not')
-        metrics = [metric for _, metric in dicts_in(config.get('test_evaluator'))]
-        measures_masks = any('segm' in (metric.get('metric') or ()) for metric in metrics)
-        if measures_masks and task != 'instance segmentation':
+        measured = configured_datasets(config, ('test',))
+        if task != 'instance segmentation' and any(item.measures_masks for item in measured):
             raise UserError(
                 f'{self.path} returns no masks, and test_evaluator of {config.filename} measures '
                 'them: add --cfg-options test_evaluator.metric=bbox'
             )
-        classes = self.predictor.classes
-        check_classes(str(self.path), classes or None, dataset, 'test')
+        check_classes(str(self.path), self.predictor.classes or None, dataset, 'test')
 
 
 def put_result(sample: Any, result: Result) -> None:

@@ -84,6 +84,7 @@ def test_a_file_of_another_task_or_other_classes_is_rejected(trained, tmp_path):
         assert 'has no effect on' in message
     masks = dict(type='CocoMetric', metric=['bbox', 'segm'])
     for scope, words in (('mmseg', 'is for detection, and'), ('mmdet', 'no masks')):
-        other = Config(dict(default_scope=scope, test_evaluator=masks))
+        loader = dict(dataset=dict(type='CocoDataset'))
+        other = Config(dict(default_scope=scope, test_dataloader=loader, test_evaluator=masks))
         with pytest.raises(UserError, match=words):
             FileStep(file).check(other, None)

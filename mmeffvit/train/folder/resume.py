@@ -65,7 +65,7 @@ def check_unused(config: Path) -> None:
             f'{taken[0]} is not of a training run, which would overwrite it: choose another '
             '--work-dir'
         )
-    if is_own and config.is_file() and before.get('config', digest(config)) != digest(config):
+    if is_own and config.is_file() and before.get('config') not in (None, digest(config)):
         raise UserError(
             f'{config} was edited, and a new run would overwrite it: continue with --resume, or '
             'choose another --work-dir'
