@@ -43,6 +43,10 @@ REFUSED_TYPES = (
     'LmdbBackend', 'MemcachedBackend', 'PetrelBackend',  # they import a client
     'AimVisBackend', 'ClearMLVisBackend', 'DVCLiveVisBackend', 'MLflowVisBackend',
     'NeptuneVisBackend', 'WandbVisBackend',  # they send to an address of the config
+    'OpenImagesChallengeDataset', 'OpenImagesDataset', 'RAM', 'RAMNormal', 'RefCOCO',
+    'RefCocoDataset',  # they unpickle files of any name
+    'CityScapesMetric', 'CityscapesMetric', 'MOTChallengeMetric',
+    'ShapeBiasMetric',  # they remove what was at their outputs
 )  # fmt: skip
 REFUSED_KEYS = (
     '_base_', 'read_base',
@@ -50,8 +54,12 @@ REFUSED_KEYS = (
     'trust_remote_code',  # of transformers
 )  # fmt: skip
 # keys of paths that classes write to, or remove when they are done
-OUTPUTS = ('outfile_prefix', 'out_dir', 'test_out_dir', 'out_file_path', 'save_dir',
-           'filename_tmpl', 'json_trace_path', 'collect_dir', 'experiment_name')  # fmt: skip
+OUTPUTS = ('outfile_prefix', 'outfile_path', 'out_dir', 'output_dir', 'test_out_dir',
+           'out_file_path', 'file_path', 'save_dir', 'img_save_dir', 'scalar_save_file',
+           'config_save_file', 'result_path', 'extra_ann_file', 'filename_tmpl', 'json_trace_path',
+           'collect_dir', 'experiment_name')  # fmt: skip
+# keys whose text may be an address: weights, and what is only shown
+ADDRESSES = ('checkpoint', 'checkpoint_file', 'load_from', 'pretrained', 'teacher_ckpt', 'homepage')
 TORCHVISION = 'torchvision/'  # transforms that mmpretrain wraps, by name
 SCOPES = ('_scope_', 'default_scope')
 # values that choose a way of reading files that runs no code
@@ -61,7 +69,8 @@ CHOICES = {
     'file_client_args.backend': ('local', 'disk'),
     'decode_backend': ('cv2', 'numpy', 'nifti', 'pillow', 'tifffile', 'turbojpeg'),
 }
-PROGRAMS = ('.py', '.pkl', '.pickle', '.yml', '.yaml', '.npy')  # files whose readers run code
+# files whose readers run code, by their endings; mmengine's `load` takes a file named `pkl` for one
+PROGRAMS = ('py', 'pkl', 'pickle', 'yml', 'yaml', 'npy')
 
 Classes = Mapping[str, Mapping[str, Any]]  # of packages, by name
 
@@ -125,7 +134,7 @@ def why_refused(
         if choice in CHOICES and value is not None and value not in CHOICES[choice]:
             return f'not one of {", ".join(CHOICES[choice])}'
     if name in TYPES and str(value).rpartition('.')[2] in REFUSED_TYPES:
-        return 'which may run code or send data'
+        return 'which may run code, send data or remove files'
     if name in TYPES and (is_text(value) or name == 'type'):
         return None if is_allowed_type(value, key, known) else 'which is not a registered class'
     if name in OUTPUTS and is_text(value) and is_outside(value):
@@ -137,8 +146,10 @@ def why_refused(
     if name == 'teacher' and is_teacher(settings):
         return None  # the hook reads it through the same door
     texts = value if is_list(value) else [value]
-    if any(is_text(text) and text.lower().endswith(PROGRAMS) for text in texts):
-        return f'a file of a kind that runs code when it is read ({", ".join(PROGRAMS)})'
+    if name not in ADDRESSES and any(is_text(text) and '://' in text for text in texts):
+        return 'an address on a network'
+    if any(is_text(text) and text.lower().rpartition('.')[2] in PROGRAMS for text in texts):
+        return f'a file of a kind that runs code when it is read (.{", .".join(PROGRAMS)})'
     return None
 
 

@@ -56,7 +56,8 @@ def amx_works() -> bool:
     with suppress(OSError, ValueError):
         known = json.loads((folder / 'amx.json').read_text()) if folder else {}
     if machine not in known:
-        done = subprocess.run([sys.executable, '-c', PROBE], capture_output=True)
+        # in a folder whose files it may import
+        done = subprocess.run([sys.executable, '-c', PROBE], capture_output=True, cwd=sys.prefix)
         known[machine] = done.returncode != -signal.SIGILL
         with suppress(OSError, UserError):  # the next command tests again
             if folder:

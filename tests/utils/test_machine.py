@@ -3,6 +3,9 @@
 import json
 import os
 import platform
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +108,16 @@ def test_a_user_without_a_home_gets_no_folder_in_the_current_one(monkeypatch, cl
     monkeypatch.setattr('pwd.getpwuid', lambda uid: {}[uid])  # an id that the system does not know
     assert not amx_works()
     assert not list(tmp_path.iterdir())
+
+
+def test_the_probe_imports_nothing_from_the_current_folder(monkeypatch, claimed, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path('found.py').write_text("open('trace', 'w').close()")
+    answer(monkeypatch, f'import found\n{ILLEGAL}')  # not reached
+    assert amx_works()
+    assert not Path('trace').exists()
+    subprocess.run([sys.executable, '-c', 'import found'], check=True)  # the control
+    assert Path('trace').exists()
 
 
 def test_cores_are_counted_on_macos_too(monkeypatch):
