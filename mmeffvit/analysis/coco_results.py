@@ -1,7 +1,7 @@
 """Results files of detectors: COCO's JSON, and pickles of ``mmeffvit test --out``."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from mmeffvit.data.formats.coco_file import (
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.safe_globals import read_pickle
 from mmeffvit.utils.files import read_json
-from mmeffvit.utils.text import reason
+from mmeffvit.utils.text import as_user_error
 
 FIELDS = {'bbox': 'bbox', 'segm': 'segmentation'}  # fields of a detection by IoU type
 PICKLES = ('.pkl', '.pickle')
@@ -169,19 +169,9 @@ def read_samples(path: str | Path, key: str) -> list[dict[str, Any]]:
     return samples
 
 
-@contextmanager
-def well_formed(path: str | Path) -> Iterator[None]:
-    """Context for reading predictions, of which any value may have any type.
-
-    Raises:
-        UserError: In place of any exception.
-    """
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f'{path} has malformed predictions ({reason(error)})') from error
+def well_formed(path: str | Path) -> AbstractContextManager:
+    """Context for reading predictions, of which any value may have any type."""
+    return as_user_error(f'{path} has malformed predictions')
 
 
 def real(values: Any) -> Any:

@@ -45,7 +45,7 @@ class Pair:
     crossed: tuple[np.ndarray | None, np.ndarray | None] = (None, None)  # missed, false alarms
 
 
-def draw_contact_sheet(runner: Runner, path: Path, split: str = 'test') -> None:
+def draw_contact_sheet(runner: Runner, path: Path, split: str) -> None:
     """Draw ground truth and predictions of the images in the test loop side by side into a PNG.
 
     The worst images come first, beside a random dozen if there are more than that.
@@ -87,9 +87,8 @@ def _predict(runner: Runner, indices: Sequence[int]) -> Iterator[Pair]:
         factor = SIDE / max(image.shape[:2])
         image = cv2.resize(image, None, fx=factor, fy=factor)
         scale_sample(sample, factor, image.shape[:2])
-        yield (pair_of_boxes if 'pred_instances' in sample else pair_of_maps)(
-            image, sample, tuple(classes)
-        )
+        make_pair = pair_of_boxes if 'pred_instances' in sample else pair_of_maps
+        yield make_pair(image, sample, tuple(classes))
 
 
 def pair_of_maps(image: np.ndarray, sample: BaseDataElement, classes: tuple[str, ...]) -> Pair:

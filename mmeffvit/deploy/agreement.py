@@ -1,7 +1,7 @@
 """Agreement of two versions of a model on the same images."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,20 +195,17 @@ def agreement(
     minima = MINIMA if minimum is None else dict.fromkeys(MINIMA, minimum)
     if set(OBJECTS) <= set(expected[0]):
         return object_agreement(expected, found, score_thr, minima)
-    return list(_value_agreement(expected, found, minima))
-
-
-def _value_agreement(
-    expected: Sequence[Outputs], found: Sequence[Outputs], minima: dict[str, float]
-) -> Iterator[Measure]:
+    measures: list[Measure] = []
     for name in expected[0]:
         one, other = ([outputs[name] for outputs in version] for version in (expected, found))
         if np.issubdtype(one[0].dtype, np.floating):
             cosines = [cosine(a, b) for a, b in zip(one, other, strict=True)]
-            yield Measure('lowest cosine similarity', min(cosines), output=name)
-            yield Measure(NOISE, signal_to_noise(one, other), minima[NOISE], output=name)
+            measures.append(Measure('lowest cosine similarity', min(cosines), output=name))
+            noise = signal_to_noise(one, other)
+            measures.append(Measure(NOISE, noise, minima[NOISE], output=name))
         else:
-            yield from label_agreement(one, other, minima[EQUAL])
+            measures += label_agreement(one, other, minima[EQUAL])
+    return measures
 
 
 def fidelity(measures: Sequence[Measure]) -> float:

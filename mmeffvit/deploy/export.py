@@ -47,22 +47,16 @@ class ToolOptions(ExportOptions):
             raise UserError(f'--image {str(self.image)!r} does not exist')
 
 
-def export_model(
-    predictor: Predictor, out: str | Path, options: ToolOptions | None = None
-) -> Written:
+def export_model(predictor: Predictor, out: Path, options: ToolOptions) -> Written:
     """Export a trained model to a file for other runtimes, if the file agrees with the model.
 
-    Args:
-        predictor: The model, on the CPU.
-        out: The file; its suffix selects the format, see
-            :mod:`mmeffvit.deploy.formats.table`.
-        options: See :class:`ToolOptions`.
+    The model must be on the CPU; the suffix of the file selects the format, see
+    :mod:`mmeffvit.deploy.formats.table`.
 
     Raises:
         UserError: If the model cannot be exported, there is no image to compare on, or the file
             disagrees with the model; then nothing is written.
     """
-    options, out = options or ToolOptions(), Path(out)
     check_file(out, options)
     return make_exportable(predictor, options).write(out, options, half=options.half)
 

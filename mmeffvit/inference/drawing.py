@@ -102,10 +102,10 @@ def draw_classes(
 
 def write_lines(canvas: NDArray, lines: Sequence[tuple[str, NDArray]], height: int) -> NDArray:
     """Write texts with their colors below each other into the left upper corner of an image."""
-    places = [(0, round(1.4 * height * line)) for line in range(len(lines))]
-    texts = [
-        (text, (x, y, x, y), color) for (text, color), (x, y) in zip(lines, places, strict=True)
-    ]
+    texts = []
+    for row, (text, color) in enumerate(lines):
+        y = round(1.4 * height * row)
+        texts.append((text, (0, y, 0, y), color))
     return write(canvas, texts, height)
 
 

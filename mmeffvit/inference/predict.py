@@ -89,11 +89,8 @@ def predict(
 ) -> Summary:
     """Predict on files, folders, globs and videos, and write results incrementally.
 
-    Args:
-        open_predictor: Loads the model; called after the arguments were checked.
-        inputs: See :func:`mmeffvit.inference.inputs.find_inputs`.
-        options: See :class:`PredictOptions`.
-        report: Called with a line for every input that is skipped.
+    ``open_predictor`` loads the model, after the arguments were checked; ``report`` is called with
+    a line for every input that is skipped.
 
     Raises:
         UserError: If the run is impossible.

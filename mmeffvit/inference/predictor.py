@@ -34,8 +34,8 @@ class BasePredictor(ABC):
     classes: tuple[str, ...]  # names by label
     colors: Sequence[Sequence[int]] | str | None  # RGB by label, or the name of a palette
     is_detector: bool  # whether it returns detections, not label maps or scores
-    is_classifier: bool = False  # whether it returns scores of classes
-    label_offset: int = 0  # 1 if 0 is no class in the label maps of the dataset, otherwise 0
+    is_classifier: bool  # whether it returns scores of classes
+    label_offset: int  # 1 if 0 is no class in the label maps of the dataset, otherwise 0
 
     @abstractmethod
     def read(self, path: Path) -> NDArray:
@@ -57,9 +57,9 @@ class BasePredictor(ABC):
     def predict(self, batch: Sequence[Any]) -> list[Result]:
         """Predict on preprocessed images, in pixels of the original ones."""
 
+    @abstractmethod
     def coco_ids(self) -> CocoIds:
         """Ids for COCO results."""
-        return CocoIds([], 'label + 1')
 
     @cached_property
     def palette(self) -> NDArray:

@@ -44,8 +44,8 @@ def match_objects(
 def post_process(
     boxes: NDArray,
     scores: NDArray,
-    threshold: float = 0.3,
-    iou_threshold: float = 0.6,
+    threshold: float,
+    iou_threshold: float,
     *,
     limit: int | None = None,
     by_class: bool = True,

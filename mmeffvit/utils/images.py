@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -183,9 +183,9 @@ def inspect_header(path: Path) -> ImageFacts:
     Raises:
         Unreadable: If it is no image, or cannot be decoded completely.
     """
-    try:
-        if not is_regular(path):
-            return inspect(path)
+    if not is_regular(path):
+        return inspect(path)
+    with suppress(Exception):  # decoders raise various ones; it is reported when it is decoded
         with path.open('rb') as file:
             size = os.fstat(file.fileno()).st_size
             parts = [file.read(PART)]
@@ -197,8 +197,6 @@ def inspect_header(path: Path) -> ImageFacts:
                 if image.format in (*JPEG, 'PNG'):
                     _check_orientation(image)
                     return _facts_of(path, image, b''.join([*parts, str(size).encode()]))
-    except Exception:  # decoders raise various exceptions; it is reported when it is decoded
-        pass
     return inspect(path)
 
 

@@ -88,17 +88,18 @@ def cpu_name() -> str:
     return cpu_info().get('model name') or platform.processor() or platform.machine()
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory() -> None:
     """Have glibc keep freed memory for the next operators instead of returning it to the kernel.
 
     It unmaps large feature maps after every use, and the page faults of mapping them again take a
-    fifth of a training step. Other allocators and settings of the user are left alone: False.
+    fifth of a training step. Other allocators and settings of the user are left alone.
     """
     is_set = any(name.startswith(('MALLOC_', 'GLIBC_TUNABLES')) for name in os.environ)
     if is_set or 'alloc' in os.environ.get('LD_PRELOAD', '') or not platform.libc_ver()[1]:
-        return False
+        return
     mallopt = ctypes.CDLL(None).mallopt
-    return bool(mallopt(M_MMAP_THRESHOLD, MAX_INT) and mallopt(M_TRIM_THRESHOLD, NEVER))
+    if mallopt(M_MMAP_THRESHOLD, MAX_INT):
+        mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
 def num_cores() -> int:

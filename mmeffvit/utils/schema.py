@@ -35,11 +35,10 @@ def check_fields(
         value = content
         for part in field.key.split('.'):
             value = value.get(part) if isinstance(value, Mapping) else None
-        if value is None and not field.required:
-            continue
         if value is None:
-            raise error(f'{source}: it lacks {field.key}, {field.requirement}')
-        if not field.is_valid(value):
+            if field.required:
+                raise error(f'{source}: it lacks {field.key}, {field.requirement}')
+        elif not field.is_valid(value):
             raise error(f'{source}: {field.key} is {value!r:.80}; it must be {field.requirement}')
 
 

@@ -49,6 +49,20 @@ def reason(error: Exception) -> str:
     return f'{type(error).__name__}: {message[:MAX_REASON]}' if message else type(error).__name__
 
 
+@contextmanager
+def as_user_error(message: str) -> Iterator[None]:
+    """Raise a ``UserError``, the message and the reason, in place of any other exception.
+
+    For code that raises various ones, such as decoders and runtimes.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f'{message} ({reason(error)})') from error
+
+
 def first_line(error: BaseException) -> str:
     """The beginning of the first line of the message of an error; may be empty."""
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error).strip()

@@ -27,12 +27,10 @@ def pitch(side: int, cells: int) -> float:
 
 @dataclass(frozen=True)
 class Canvas:
-    """The input of the network including padding, and an optional query point.
+    """The input of the network including padding, in pixels.
 
     Args:
-        height: Height in pixels.
-        width: Width in pixels.
-        query: x and y of a query point in pixels of the canvas, or None.
+        query: x and y of a query point, or None.
 
     Raises:
         ValueError: If the query point is outside.

@@ -35,7 +35,7 @@ def visualize_attention(
     size: Size | None = None,
     stretch: bool = False,
 ) -> list[Path]:
-    """Draw and save the attention maps of a model for every image.
+    """Draw and save the attention maps of a model for every image, and return the files.
 
     Args:
         target: A config file, or a backbone such as 'SHViT:s4'.
@@ -48,9 +48,6 @@ def visualize_attention(
         size: Height and width in pixels to resize to; None for the test size of the config, or for
             a backbone the original size.
         stretch: Stretch the colors from the minimum to the maximum of each map.
-
-    Returns:
-        The written files.
 
     Raises:
         UserError: If an argument, an image or the checkpoint cannot be used.

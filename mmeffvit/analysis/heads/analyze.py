@@ -119,17 +119,10 @@ def analyze_heads(
     """Compare the heads of each layer, and test the model without each of them in turn.
 
     With ``keep_one``, also with each of them alone: the two experiments of SHViT's appendix D. The
-    table is saved after every head; a later run of the same test with the same weights resumes.
-
-    Args:
-        config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
-        checkpoint: See :func:`mmeffvit.train.engine.evaluate.evaluate`.
-        out: Folder for the tables and the log.
-        cfg_options: Dotted keys and values that override the config's.
-        layers: Names or patterns of layers, see :func:`mmeffvit.utils.modules.select`.
-        max_images: Number of test images; None for all.
-        ablate: Whether to test without each head.
-        keep_one: Whether to also test with each head alone in its layer.
+    table is saved in ``out`` after every head; a later run of the same test with the same weights
+    resumes. ``max_images`` of the test are used, by default all; for ``checkpoint`` see
+    :func:`mmeffvit.train.engine.evaluate.evaluate`, for ``layers``
+    :func:`mmeffvit.utils.modules.select`.
 
     Raises:
         UserError: If the model has no heads, a pattern matches none, or the test cannot work.

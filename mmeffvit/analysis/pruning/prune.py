@@ -97,16 +97,9 @@ def prune(
 ) -> Pruned:
     """Remove heads and hidden units of a backbone with Mobile-Attention: appendix A of its paper.
 
-    The competition then runs among the remaining heads. The checkpoint ``out`` is written with its
-    config, and with a second config that trains it as the student of the full model.
-
-    Args:
-        config_path: A config of mmdet, mmseg or mmpretrain, or a saved model.
-        checkpoint: A checkpoint for it; None for the saved or the released one.
-        out: The checkpoint to write, ``FILE.pth``; its configs are ``FILE.py`` and
-            ``FILE_distill.py``.
-        options: What to remove.
-        cfg_options: Dotted keys and values that override the config's.
+    The competition then runs among the remaining heads. The checkpoint ``out``, ``FILE.pth``, is
+    written with its config, ``FILE.py``, and with a second config that trains it as the student of
+    the full model, ``FILE_distill.py``. By default, the saved or the released checkpoint is pruned.
 
     Raises:
         UserError: If the model has no such heads, or an argument cannot be used.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
 
+from . import ops
 from .base import DetectionGraph, Graph
 from .dense import DenseGraph
 from .plain import SegmentorGraph
@@ -73,8 +74,7 @@ class RawBoxes(RawGraph):
         parts = (value.split(self.lengths, dim=1) for value in values)
         for boxes, scores in zip(*parts, strict=True):
             best, index, labels = self.full.select(scores)
-            chosen = boxes.gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
-            levels.append((chosen, best, labels))
+            levels.append((ops.gather(boxes, index), best, labels))
         candidates = (torch.cat(part, dim=1) for part in zip(*levels, strict=True))
         return self.full.suppress(*candidates, size)
 

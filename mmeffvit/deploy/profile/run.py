@@ -228,14 +228,9 @@ def last_steps(file: Candidate, images: Images, threads: int, options: ProfileOp
 
 
 def write_best(profile: Profile, out: Path) -> Path:
-    """Write the fastest file that agrees, with the files that belong to it.
+    """Write the fastest file that agrees, with the files that belong to it, and return its path.
 
-    Args:
-        profile: The result.
-        out: The file, written atomically; without a suffix, it gets the best file's.
-
-    Returns:
-        The path of the file.
+    ``out`` is written atomically; without a suffix, it gets the best file's.
 
     Raises:
         UserError: If the suffix is another, other files would be overwritten, or only PyTorch was

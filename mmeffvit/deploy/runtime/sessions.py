@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.deploy.agreement import OBJECTS
 from mmeffvit.errors import UserError
-from mmeffvit.utils.text import reason
+from mmeffvit.utils.text import as_user_error
 
 from .resizing import check_size, fixed_size
 
@@ -35,14 +35,8 @@ class Session:
             UserError: If the file does not take them, the runtime fails, or objects or a label map
                 are not in our layout.
         """
-        try:
+        with as_user_error(f'the model does not run on images of {images.shape}'):
             outputs = self.compute(images)
-        except UserError:
-            raise
-        except Exception as error:  # onnxruntime has a dozen exception classes
-            raise UserError(
-                f'the model does not run on images of {images.shape} ({reason(error)})'
-            ) from error
         check_outputs(outputs, images)
         return outputs
 
@@ -52,15 +46,8 @@ def readable(path: Path) -> Iterator[None]:
     """Context for loading an exported file; UserError if it is missing or invalid."""
     if not path.is_file():
         raise UserError(f'{str(path)!r} does not exist; `mmeffvit export` writes such a file')
-    try:
+    with as_user_error(f'{path} cannot be read as a model, write it again with `mmeffvit export`'):
         yield
-    except UserError:
-        raise
-    except Exception as error:  # onnxruntime has a dozen exception classes
-        raise UserError(
-            f'{path} cannot be read as a model, write it again with `mmeffvit export` '
-            f'({reason(error)})'
-        ) from error
 
 
 def check_input(shape: tuple[Any, ...], path: Path) -> None:

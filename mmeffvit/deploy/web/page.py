@@ -34,16 +34,13 @@ RESAMPLING = (  # as in static/resizing.js
 
 
 def write_page(model: str | os.PathLike, out: str | os.PathLike, *, bundle: bool = False) -> str:
-    """Write a folder with a page that runs a model: scripts, model and runtime.
+    """Write a folder with a page that runs a model: scripts, model and runtime; returns a report.
 
     Args:
         model: An ONNX file of ``mmeffvit export``.
         out: The folder; an earlier page in it is replaced.
         bundle: Copy the runtime from the npm registry into the folder; by default the page loads it
             from a public CDN, and checks its hash.
-
-    Returns:
-        A report for the user.
 
     Raises:
         UserError: If the file was not written by ``mmeffvit export`` or cannot run in a browser,

@@ -47,8 +47,7 @@ def rename_numbered(model: Any) -> None:
         if constant.name[-1:].isdigit():
             renamed[constant.name] = constant.name = f'{constant.name}_constant'
     for node in model.graph.node:
-        for index, name in enumerate(node.input):
-            node.input[index] = renamed.get(name, name)
+        node.input[:] = [renamed.get(name, name) for name in node.input]
 
 
 def approximate_gelu(model: Any) -> None:

@@ -152,16 +152,13 @@ def export_graph(
     options: ExportOptions | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a graph to an ONNX file with standard operators only, and check it.
+    """Write a graph to an ONNX file with standard operators only, and check it; returns its path.
 
     Args:
         graph: The graph to export.
         path: The file; it is written atomically.
         options: See :class:`ExportOptions`.
         metadata: Additional entries for the file's ``metadata_props``.
-
-    Returns:
-        ``path``.
 
     Raises:
         RuntimeError: If the graph has non-standard operators.
