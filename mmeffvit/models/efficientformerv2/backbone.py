@@ -133,8 +133,8 @@ class EfficientFormerV2Block(nn.Module):
         channels: int,
         expansion: int,
         drop_prob: float,
-        attention: nn.Module | None = None,
-        dilation: int = 1,
+        attention: nn.Module | None,
+        dilation: int,
     ) -> None:
         super().__init__()
         self.attention = attention
