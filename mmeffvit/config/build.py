@@ -6,7 +6,7 @@ import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -42,28 +42,24 @@ def isolated(scope: str) -> Iterator[None]:
     the context nothing is logged and the process group is hidden: losses that average over all
     processes would wait for the other processes.
     """
-    kept = [cls._instance_dict for cls in PER_PROCESS]
-    states = random.getstate(), np.random.get_state()
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    for cls in PER_PROCESS:
-        cls._instance_dict = OrderedDict()
-    try:
+    with ExitStack() as undo:
+        undo.callback(random.setstate, random.getstate())
+        undo.callback(np.random.set_state, np.random.get_state())
+        for cls in PER_PROCESS:
+            undo.enter_context(replaced(cls, '_instance_dict', OrderedDict()))
         MMLogger.get_instance('isolated').setLevel('CRITICAL')
         DefaultScope.get_instance('isolated', scope_name=scope)
         progress = dict(epoch=0, iter=0, max_epochs=1, max_iters=1)  # some losses read it
         MessageHub.get_instance('isolated').update_info_dict(progress)
-        hidden = replaced(torch.distributed, 'is_initialized', lambda: False)
-        with torch.random.fork_rng(devices), warnings.catch_warnings(), hidden:
-            random.seed(SEED)
-            np.random.seed(SEED)
-            torch.default_generator.manual_seed(SEED)  # torch.manual_seed would seed accelerators
-            warnings.simplefilter('ignore')
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        for cls, instances in zip(PER_PROCESS, kept, strict=True):
-            cls._instance_dict = instances
+        undo.enter_context(torch.random.fork_rng(devices))
+        undo.enter_context(warnings.catch_warnings())
+        undo.enter_context(replaced(torch.distributed, 'is_initialized', lambda: False))
+        random.seed(SEED)
+        np.random.seed(SEED)
+        torch.default_generator.manual_seed(SEED)  # torch.manual_seed would seed accelerators
+        warnings.simplefilter('ignore')
+        yield
 
 
 @contextmanager

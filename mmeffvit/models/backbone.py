@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.quiet import replaced
 
 from .checkpoints import Checkpoint, Layout, LoadReport, load_into, open_checkpoint
 from .checkpoints.pretrained import check_keys, split_pretrained
@@ -295,9 +296,8 @@ class Backbone(BaseModule):
         for part in loading:
             check_keys(part)
         if others:
-            given, self.init_cfg = self.init_cfg, others
-            super().init_weights()
-            self.init_cfg = given
+            with replaced(self, 'init_cfg', others):
+                super().init_weights()
         for part in loading:
             self.load_pretrained(part['checkpoint'], prefix=part.get('prefix'))
         self.is_init = True

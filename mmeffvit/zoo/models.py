@@ -101,10 +101,13 @@ def get_model(
     """
     name = str(name)
     kind = classify(name)
-    if kind in OWN:
+    if kind in (Kind.SAVED, Kind.RUN, Kind.FOLDER):
         if pretrained or cfg_options or options:
             raise UserError(f'{name} has its own weights and settings: give it alone')
-        return OWN[kind](name)
+        if kind is Kind.SAVED:
+            return get_saved(name)
+        source = find_source(name, scopes=ALL)  # rejects a folder without a run
+        return with_config(open_model(source, source.own))
     model = find_model(name)
     if model.config is None:
         if cfg_options is not None:
@@ -150,17 +153,7 @@ def get_saved(name: str) -> nn.Module:
     return with_config(open_model(source, source.own))
 
 
-def get_trained(name: str) -> nn.Module:
-    """The model of a run."""
-    source = find_source(name, scopes=ALL)
-    return with_config(open_model(source, source.own))
-
-
 def with_config(opened: OpenModel) -> nn.Module:
     """The model, which carries its config as ``cfg`` and its classes as ``dataset_meta``."""
     opened.model.cfg, opened.model.dataset_meta = opened.config, opened.dataset_meta
     return opened.model
-
-
-# kinds with weights and settings of their own; a folder of neither is rejected
-OWN = {Kind.SAVED: get_saved, Kind.RUN: get_trained, Kind.FOLDER: get_trained}

@@ -15,11 +15,11 @@ from mmeffvit.utils.files import read_file
 
 def saved_checkpoints(work_dir: Path) -> list[Path]:
     """``epoch_N.pth`` and ``iter_N.pth`` in ``work_dir``, latest first."""
-    steps = {}
-    for path in work_dir.glob('*.pth'):
-        match = re.fullmatch(r'(?:epoch|iter)_(\d+)', path.stem)
-        if match:
-            steps[path] = int(match[1])
+    steps = {
+        path: int(match[1])
+        for path in work_dir.glob('*.pth')
+        if (match := re.fullmatch(r'(?:epoch|iter)_(\d+)', path.stem))
+    }
     return sorted(steps, key=steps.__getitem__, reverse=True)
 
 

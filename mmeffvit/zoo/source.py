@@ -111,8 +111,14 @@ def find_source(
         CheckpointError: If a file of a saved model cannot be found or downloaded.
     """
     kind = classify(target)
-    if kind in FINDERS:
-        return FINDERS[kind](target, options or {}, scopes)
+    if kind is Kind.RUN:
+        run = work_dir_in(Path(target))
+        return Source(target, open_config(config_of(run), options, scopes, named=False), run)
+    if kind is Kind.SAVED:
+        content, weights = read_saved(target)
+        return Source(target, open_saved(target, content, options, scopes), weights)
+    if kind is Kind.CHECKPOINT:
+        return source_of_checkpoint(target, options, scopes)
     if kind in (Kind.EXPORTED, Kind.OTHER, Kind.FOLDER):
         what = f'is {kind.value}' if Path(target).exists() else 'does not exist'
         raise UserError(f'{target!r} {what}; give {HANDLES}')
@@ -120,20 +126,8 @@ def find_source(
     return Source(target, open_config(target, options, scopes, named=is_known))
 
 
-def source_of_run(target: str, options: Mapping[str, Any], scopes: Collection[str]) -> Source:
-    """The config that a run has saved in its work dir."""
-    run = work_dir_in(Path(target))
-    return Source(target, open_config(config_of(run), options, scopes, named=False), run)
-
-
-def source_of_saved(target: str, options: Mapping[str, Any], scopes: Collection[str]) -> Source:
-    """The config that a saved model names."""
-    content, weights = read_saved(target)
-    return Source(target, open_saved(target, content, options, scopes), weights)
-
-
 def source_of_checkpoint(
-    target: str, options: Mapping[str, Any], scopes: Collection[str]
+    target: str, options: Mapping[str, Any] | None, scopes: Collection[str]
 ) -> Source:
     """The config next to a checkpoint of a run, else the one inside, else its weights'."""
     folder = Path(target).parent
@@ -146,10 +140,3 @@ def source_of_checkpoint(
     checkpoint = open_checkpoint(target)
     content = config_inside(checkpoint) or described_by_weights(target, checkpoint)
     return Source(target, open_saved(target, content, options, scopes), checkpoint)
-
-
-FINDERS = {
-    Kind.RUN: source_of_run,
-    Kind.SAVED: source_of_saved,
-    Kind.CHECKPOINT: source_of_checkpoint,
-}

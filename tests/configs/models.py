@@ -84,7 +84,8 @@ def build(config: Config) -> nn.Module:
     model.backbone = {**model.backbone, 'init_cfg': None}
     if 'size' in model.data_preprocessor:  # images are padded to it: small ones would become large
         model.data_preprocessor = {**model.data_preprocessor, 'size': (128, 128)}
-    return MODELS.build(dict(model, type=with_scope(model.type, config.default_scope)))
+    with_scope = model.type if '.' in model.type else f'{config.default_scope}.{model.type}'
+    return MODELS.build(dict(model, type=with_scope))
 
 
 def build_as_trained(config: Config) -> nn.Module:
@@ -93,10 +94,6 @@ def build_as_trained(config: Config) -> nn.Module:
     MMLogger.get_current_instance().setLevel(logging.WARNING)  # it logs every parameter
     model.init_weights()
     return model
-
-
-def with_scope(name: str, scope: str) -> str:
-    return name if '.' in name else f'{scope}.{name}'
 
 
 def build_empty(name: str) -> nn.Module:

@@ -107,9 +107,9 @@ def data_of(picture: Path, size: tuple[int, int], kind: type[BaseDataElement]) -
     )
 
 
-def checkpoint_of(state: dict[str, Tensor], name: str = 'x.pt') -> Checkpoint:
-    """A file with these weights, as if it had been read."""
-    return remap(Checkpoint(name, Path(name), dict(state)))
+def checkpoint_of(state: dict[str, Tensor]) -> Checkpoint:
+    """A file ``x.pt`` with these weights, as if it had been read."""
+    return remap(Checkpoint('x.pt', Path('x.pt'), dict(state)))
 
 
 def save_cvnets(network: nn.Module, path: Path) -> Path:

@@ -18,20 +18,17 @@ from mmeffvit.models.checkpoints import fit
 from mmeffvit.zoo.identify import describe
 from tests.configs.models import build_empty
 from tests.conftest import ROOT
+from tests.models.parity import TOLERANCE
 from tests.released import cvnets, efficientformerv2, files, shvit
 from tests.variants import sampled
 
-TOLERANCE = 1e-4  # relative to the largest value, in float32
-SHVITS = shvit.RELEASES
+CVNETS, SHVITS, EFFICIENT = cvnets.RELEASES, shvit.RELEASES, efficientformerv2.RELEASES
 RESIZE = 'test_dataloader.dataset.pipeline.1.scale'
 
 # one of every head and dataset
-FEW = [name for name in cvnets.RELEASES if '_050' in name]
-EFFICIENT = efficientformerv2.RELEASES
+FEW = [name for name in CVNETS if '_050' in name]
 SMALLER = [name for name in EFFICIENT if 's2' in name]
 
-
-CVNETS = cvnets.RELEASES
 NETWORKS = {name: release.network for name, release in CVNETS.items()} | SHVITS | EFFICIENT
 # tensors of a file, as listed with the facts of the releases
 TENSORS = {name: release.tensors for name, release in CVNETS.items()} | dict(

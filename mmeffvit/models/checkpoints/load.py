@@ -18,7 +18,6 @@ from .rename import recognize, rename
 
 NO_PART = 'no part of a backbone'
 AUXILIARY = 'auxiliary_head.'  # only used in training
-NOTHING = '(?!)'  # a pattern that matches nothing
 COUNTERS = r'\.num_batches_tracked$'  # some releases lack them: no effect at a fixed momentum
 MAY_LACK = rf'{COUNTERS}|^output_norms\.'  # tensors of a backbone that releases may lack
 
@@ -251,8 +250,9 @@ def _match_model(
         reordered=_reordered(checkpoint, state),
         reinitialized=tuple(reinitialized),
     )
-    free = not has_auxiliary[0] and not resume
-    may_lack = rf'{COUNTERS}|{"^" + re.escape(AUXILIARY) if free else NOTHING}'
+    may_lack = COUNTERS
+    if not has_auxiliary[0] and not resume:
+        may_lack += rf'|^{re.escape(AUXILIARY)}'
     return Match(checkpoint, state, target, report, may_lack, is_backbone=False, exact=resume)
 
 

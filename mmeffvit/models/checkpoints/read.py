@@ -163,7 +163,7 @@ def weights_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> dict[str, Tens
     return {key: value for key, value in holder.items() if isinstance(value, Tensor)}
 
 
-def state_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> Mapping:
+def state_in(content: Any, names: tuple[str, ...]) -> Mapping:
     """The dict under the first of ``names`` that ``content`` has, else ``content``."""
     if not isinstance(content, Mapping):
         return {}

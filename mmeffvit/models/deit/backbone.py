@@ -141,7 +141,7 @@ class TokenMixer(Attention):
         x (B, T + H W, C), size (H, W) -> (B, T + H W, C).
     """
 
-    def __init__(self, channels: int, mixer: Attention, num_tokens: int = 0) -> None:
+    def __init__(self, channels: int, mixer: Attention, num_tokens: int) -> None:
         super().__init__()
         self.num_tokens = num_tokens
         self.qkv = nn.Linear(channels, 3 * channels)
@@ -208,7 +208,7 @@ class DeiTBlock(nn.Module):
         (B, T + H W, C) and (H, W) -> the same.
     """
 
-    def __init__(self, channels: int, attention: nn.Module, drop_prob: float = 0.0) -> None:
+    def __init__(self, channels: int, attention: nn.Module, drop_prob: float) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(channels, eps=1e-6)
         self.attention = attention

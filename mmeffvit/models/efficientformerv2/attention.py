@@ -167,7 +167,7 @@ class StridedResidualConv(nn.Conv2d):
         (B, C, H, W) -> (B, C, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(self, channels: int, stride: int = 2, dilation: int = 1) -> None:
+    def __init__(self, channels: int, stride: int, dilation: int) -> None:
         spatial = dict(padding=dilation, dilation=dilation, groups=channels)
         super().__init__(channels, channels, 3, stride, **spatial)
 

@@ -133,8 +133,8 @@ class EfficientFormerV2Block(nn.Module):
         channels: int,
         expansion: int,
         drop_prob: float,
-        attention: nn.Module | None = None,
-        dilation: int = 1,
+        attention: nn.Module | None,
+        dilation: int,
     ) -> None:
         super().__init__()
         self.attention = attention
@@ -208,16 +208,11 @@ def make_stage(
         mixer = make_mixer(*BLOCK_WIDTHS, NUM_HEADS)
         return LocalGlobalAttention(channels, *BLOCK_WIDTHS, mixer, stride, dilation)
 
-    blocks = [
-        EfficientFormerV2Block(
-            channels,
-            3 if i in narrow else 4,
-            drop_prob,
-            make_attention() if i >= first_attended else None,
-            dilation,
-        )
-        for i, drop_prob in enumerate(drop_probs(drop_path_rate, arch.depths, index))
-    ]
+    blocks = []
+    for i, drop_prob in enumerate(drop_probs(drop_path_rate, arch.depths, index)):
+        expansion = 3 if i in narrow else 4
+        attention = make_attention() if i >= first_attended else None
+        blocks.append(EfficientFormerV2Block(channels, expansion, drop_prob, attention, dilation))
     return Stage(make_downsample(arch, index, make_downsampling_mixer, sampling), blocks)
 
 

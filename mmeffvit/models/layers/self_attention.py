@@ -23,6 +23,17 @@ def from_tokens(x: Tensor, patch_size: int, size: tuple[int, int]) -> Tensor:
     return F.pixel_shuffle(x.transpose(1, 2).flatten(1, 2).unflatten(2, grid), patch_size)
 
 
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """``softmax(q k^T / sqrt(D)) v`` in every head, without storing the scores.
+
+    Shape:
+        (B, M, D, N'), (B, M, D, N), (B, M, C, N) -> (B, M, C, N').
+    """
+    # strided queries and keys would make the kernel five times slower
+    tokens = (m.transpose(2, 3).contiguous() for m in (query, key, value))
+    return F.scaled_dot_product_attention(*tokens).transpose(2, 3)
+
+
 class SelfAttention(Attention):
     """Multi-head self-attention of arXiv:1706.03762 between pixels of patches.
 
@@ -62,9 +73,7 @@ class SelfAttention(Attention):
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, size: tuple[int, int]) -> Tensor:
         """Attention in every head of a map of ``size``: (B P, M, D, N) -> the same."""
-        # strided queries and keys would make the kernel five times slower
-        tokens = (m.transpose(2, 3).contiguous() for m in (query, key, value))
-        return F.scaled_dot_product_attention(*tokens).transpose(2, 3)
+        return attend(query, key, value)
 
     def head_outputs(self) -> HeadOutputs:
         return HeadOutputs(self.out, lambda _: self.num_heads, incoming=True)

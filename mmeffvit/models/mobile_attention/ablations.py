@@ -18,6 +18,7 @@ from mmeffvit.models.layers.reading import (
     read_softmax,
     rows_of_queries,
 )
+from mmeffvit.models.layers.self_attention import attend
 
 from .attention import MobileAttention, smallest_divisor
 from .heads import HeadMixer, count_heads, split_heads
@@ -35,14 +36,8 @@ class TokenSoftmaxAttention(HeadMixer):
     """
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        size = query.shape[2:]
-        # strided queries and keys would make the kernel five times slower
-        tokens = (
-            m.transpose(2, 3).contiguous()
-            for m in split_heads(query, key, value, self.head_channels)
-        )
-        mixed = F.scaled_dot_product_attention(*tokens)  # (B, M, N', C / M)
-        return mixed.transpose(2, 3).flatten(1, 2).unflatten(2, size)
+        mixed = attend(*split_heads(query, key, value, self.head_channels))
+        return mixed.flatten(1, 2).unflatten(2, query.shape[2:])
 
     def read_attention(self, inputs: tuple[Tensor, ...], locate: Locate) -> Reading:
         """Read ``softmax(Q K^T / sqrt(D))``: the row of the query point, or the mean of all."""

@@ -83,15 +83,10 @@ class MobileViTv2Arch:
         )
 
 
-# Widths of the released models (arXiv:2206.02680)
+# Widths of the released models (arXiv:2206.02680), in percent
 VARIANTS = {
-    '050': MobileViTv2Arch.of_width(0.5),
-    '075': MobileViTv2Arch.of_width(0.75),
-    '100': MobileViTv2Arch.of_width(1.0),
-    '125': MobileViTv2Arch.of_width(1.25),
-    '150': MobileViTv2Arch.of_width(1.5),
-    '175': MobileViTv2Arch.of_width(1.75),
-    '200': MobileViTv2Arch.of_width(2.0),
+    width: MobileViTv2Arch.of_width(int(width) / 100)
+    for width in ('050', '075', '100', '125', '150', '175', '200')
 }
 
 
@@ -178,9 +173,9 @@ class MobileViTv2Block(nn.Module):
         channels: int,
         attention_channels: int,  # of the encoders
         depth: int,
-        dilation: int = 1,
-        restore_size: bool = False,  # resize maps of odd size back
-        make_attention: Callable[[int], nn.Module] = SeparableSelfAttention,
+        dilation: int,
+        restore_size: bool,  # resize maps of odd size back
+        make_attention: Callable[[int], nn.Module],
     ) -> None:
         super().__init__()
         spatial = dict(dilation=dilation, groups=channels)

@@ -1,6 +1,7 @@
 """A path aggregation network of depth-wise convolutions, for detectors on phones."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch.nn.functional as F
 from mmengine.model import BaseModule
@@ -108,25 +109,16 @@ class LightPAN(BaseModule):
             raise ValueError(f'in_channels is {tuple(in_channels)}; there must be one map or more')
         if finer and out_channels % 4:
             raise ValueError(f'out_channels is {out_channels}; with finer it is a multiple of 4')
-        down = dict(stride=2, groups=out_channels)
+        mix = partial(ConvNorm, out_channels, out_channels)
+        halve = partial(mix, KERNEL_SIZE, stride=2, groups=out_channels)
         num_steps = len(in_channels) - 1 + coarser
         self.lateral = nn.ModuleList(
             ConvNorm(channels, out_channels, act=nn.ReLU) for channels in in_channels
         )
         self.finer = FinerLevel(out_channels) if finer else None
-        self.coarser = (
-            nn.Sequential(
-                ConvNorm(out_channels, out_channels, KERNEL_SIZE, **down),
-                ConvNorm(out_channels, out_channels, act=nn.ReLU),
-            )
-            if coarser
-            else None
-        )
+        self.coarser = nn.Sequential(halve(), mix(act=nn.ReLU)) if coarser else None
         self.top_down = nn.ModuleList(TopDownFusion(out_channels) for _ in range(num_steps))
-        self.downsample = nn.ModuleList(
-            ConvNorm(out_channels, out_channels, KERNEL_SIZE, **down)
-            for _ in range(num_steps + finer)
-        )
+        self.downsample = nn.ModuleList(halve() for _ in range(num_steps + finer))
         self.bottom_up = nn.ModuleList(Fusion(out_channels) for _ in range(num_steps + finer))
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, ...]:

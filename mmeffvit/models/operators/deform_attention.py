@@ -1,7 +1,5 @@
 """Multi-scale deformable attention of arXiv:2010.04159, as mmcv's function in plain PyTorch."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -25,10 +23,7 @@ def ms_deform_attn_forward(
     Shape:
         (B, K, M, D), (L, 2), (L,), (B, Q, M, L, P, 2), (B, Q, M, L, P) -> (B, Q, M * D)
     """
-    attended = attend()(
-        in_float32(value), spatial_shapes, in_float32(sampling_loc), in_float32(attn_weight)
-    )
-    return attended.to(value.dtype)
+    return attend(value, spatial_shapes, sampling_loc, attn_weight).to(value.dtype)
 
 
 def ms_deform_attn_backward(
@@ -46,14 +41,17 @@ def ms_deform_attn_backward(
     """Write the gradients of :func:`ms_deform_attn_forward`, which is recomputed."""
     inputs = [in_float32(x).detach().requires_grad_() for x in (value, sampling_loc, attn_weight)]
     with torch.enable_grad():
-        attended = attend()(inputs[0], spatial_shapes, *inputs[1:])
+        attended = attend(inputs[0], spatial_shapes, *inputs[1:])
     grads = torch.autograd.grad(attended, inputs, in_float32(grad_output))
     for target, grad in zip((grad_value, grad_sampling_loc, grad_attn_weight), grads, strict=True):
         target.copy_(grad)
 
 
-def attend() -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+def attend(value: Tensor, shapes: Tensor, location: Tensor, weight: Tensor) -> Tensor:
+    """The weighted sums in float32."""
     # mmcv.ops is being imported when this file is
     from mmcv.ops.multi_scale_deform_attn import multi_scale_deformable_attn_pytorch
 
-    return multi_scale_deformable_attn_pytorch
+    return multi_scale_deformable_attn_pytorch(
+        in_float32(value), shapes, in_float32(location), in_float32(weight)
+    )

@@ -187,8 +187,8 @@ def taps(kernel: torch.Size, size: torch.Size, geometry: Geometry) -> Tensor:
     """
     axes = []
     for length, steps, stride, padding, dilation in zip(kernel, size, *geometry, strict=True):
-        axes.append(torch.arange(length)[:, None] * dilation + torch.arange(steps) * stride)
-        axes[-1] -= padding
+        start = torch.arange(steps) * stride - padding
+        axes.append(start + torch.arange(length)[:, None] * dilation)
     y = axes[0][:, None, :, None].expand(*kernel, *size)
     x = axes[1][None, :, None, :].expand(*kernel, *size)
     return torch.stack([y, x], dim=2).flatten(0, 1)

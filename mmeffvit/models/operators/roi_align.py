@@ -5,6 +5,7 @@ A bin is a weighted sum of pixels, whose weights are products of one per axis. I
 gradients, on a CPU in half the time of torchvision's.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -27,6 +28,11 @@ class Options(NamedTuple):
     pool_mode: int  # 1 for the average
     aligned: bool  # whether pixel centers are at half coordinates
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Bins per region, vertically and horizontally."""
+        return self.aligned_height, self.aligned_width
+
 
 def roi_align_forward(
     input: Tensor, rois: Tensor, output: Tensor, argmax_y: Tensor, argmax_x: Tensor, **options: int
@@ -40,14 +46,13 @@ def roi_align_forward(
         (B, C, H, W), (N, 5) -> (N, C, aligned_height, aligned_width)
     """
     how = average(options)
-    maps, rois = in_float32(input), rois.to(in_float32(input).dtype)
+    maps = in_float32(input)
+    rois = rois.to(maps.dtype)
     if has_torchvision(maps):
-        scale, size = how.spatial_scale, (how.aligned_height, how.aligned_width)
-        output.copy_(
-            torch.ops.torchvision.roi_align(
-                maps, rois, scale, *size, how.sampling_ratio, how.aligned
-            )
+        pooled = torch.ops.torchvision.roi_align(
+            maps, rois, how.spatial_scale, *how.size, how.sampling_ratio, how.aligned
         )
+        output.copy_(pooled)
         return
     pixels = maps.permute(0, 2, 3, 1).flatten(0, 2)  # (B * H * W, C)
     for chosen, index, weight in split(rois, maps.shape, how):
@@ -66,15 +71,13 @@ def roi_align_backward(
 ) -> None:
     """Write the gradient of the feature maps into ``grad_input``; see :func:`roi_align_forward`."""
     how = average(options)
-    grad, rois = in_float32(grad_output), rois.to(in_float32(grad_output).dtype)
-    shape = grad_input.shape
+    grad, shape = in_float32(grad_output), grad_input.shape
+    rois = rois.to(grad.dtype)
     if has_torchvision(grad) and grad.device.type != 'cpu':
-        scale, size = how.spatial_scale, (how.aligned_height, how.aligned_width)
-        grad_input.copy_(
-            torch.ops.torchvision._roi_align_backward(
-                grad, rois, scale, *size, *shape, how.sampling_ratio, how.aligned
-            )
+        found = torch.ops.torchvision._roi_align_backward(
+            grad, rois, how.spatial_scale, *how.size, *shape, how.sampling_ratio, how.aligned
         )
+        grad_input.copy_(found)
         return
     total = grad.new_zeros(shape[0] * shape[2] * shape[3], shape[1])
     for chosen, index, weight in split(rois, shape, how):
@@ -99,23 +102,22 @@ def split(rois: Tensor, shape: torch.Size, how: Options) -> Iterator[tuple[Tenso
     They are the indices of n regions, and of the pixels in each of their bins, with the weights of
     these: (n,), (n * bins, K), (n * bins, K).
     """
-    size = (how.aligned_height, how.aligned_width)
     edges = rois[:, 1:] * how.spatial_scale - (0.5 if how.aligned else 0)
     start, length = edges[:, [1, 0]], edges[:, [3, 2]] - edges[:, [1, 0]]  # vertical first
     if not how.aligned:
         length = length.clamp(min=1)
-    step = length / length.new_tensor(size)
+    step = length / length.new_tensor(how.size)
     samples = torch.full_like(step, how.sampling_ratio) if how.sampling_ratio > 0 else step.ceil()
     order = samples.amax(dim=1).argsort(descending=True)
     most = samples.amax(dim=1)[order].clamp(min=1).long().tolist()
     at = 0
     while at < len(most):
-        batch = max(1, MAX_WEIGHTS // (size[0] * size[1] * (2 * most[at]) ** 2))
+        batch = max(1, MAX_WEIGHTS // (math.prod(how.size) * (2 * most[at]) ** 2))
         chosen = order[at : at + batch]
         (y, share_y), (x, share_x) = (
             axis_weights(
                 *(values[chosen, axis] for values in (start, step, samples)),
-                size[axis],
+                how.size[axis],
                 most[at],
                 shape[2 + axis],
             )

@@ -119,7 +119,7 @@ class PVTv2Block(nn.Module):
     """
 
     def __init__(
-        self, channels: int, attention: nn.Module, expansion: int, drop_prob: float = 0.0
+        self, channels: int, attention: nn.Module, expansion: int, drop_prob: float
     ) -> None:
         super().__init__()
         self.attention_norm = ChannelNorm(channels)

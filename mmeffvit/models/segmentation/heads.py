@@ -142,18 +142,10 @@ class SlimASPPHead(ResizedOnceHead):
     def __init__(self, dilations: Sequence[int] = (6, 12, 18), **options: Any) -> None:
         super().__init__(**options)
         conv = make_conv(self)
-        self.branches = nn.ModuleList(
-            [
-                conv(self.in_channels, self.channels, 1),
-                *(
-                    conv(self.in_channels, self.channels, 3, padding=rate, dilation=rate)
-                    for rate in dilations
-                ),
-            ]
-        )
-        self.image_pool = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), conv(self.in_channels, self.channels, 1)
-        )
+        branch = partial(conv, self.in_channels, self.channels)
+        dilated = (branch(3, padding=rate, dilation=rate) for rate in dilations)
+        self.branches = nn.ModuleList([branch(1), *dilated])
+        self.image_pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), branch(1))
         self.fuse = conv((len(dilations) + 2) * self.channels, self.channels, 1)
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:

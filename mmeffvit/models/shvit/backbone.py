@@ -32,7 +32,6 @@ from .keys import LAYOUTS
 STRIDES = (16, 32, 64)
 EXPANSION = 2
 MERGE_EXPANSION = 4
-HALVING = Sampling(stride=2)
 MakeAttention = Callable[[int, int], nn.Module | None]  # of all and of the attended channels
 ATTENTIONS: dict[str, MakeAttention] = {
     'single_head': SingleHeadSelfAttention,
@@ -139,9 +138,7 @@ class PatchMerging(nn.Module):
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, stride: int = 2, dilation: int = 1
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, stride: int, dilation: int) -> None:
         super().__init__()
         hidden = MERGE_EXPANSION * in_channels
         squeezed = (in_channels + 4) // 8 * 8  # to the nearest multiple of 8
@@ -162,14 +159,11 @@ class Downsample(nn.Module):
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
 
-    def __init__(self, in_channels: int, out_channels: int, sampling: Sampling = HALVING) -> None:
+    def __init__(self, in_channels: int, out_channels: int, sampling: Sampling) -> None:
         super().__init__()
-        self.before = SHViTBlock(
-            in_channels, depthwise_init=1.0, dilation=sampling.downsample_dilation
-        )
-        self.merge = PatchMerging(
-            in_channels, out_channels, sampling.stride, sampling.downsample_dilation
-        )
+        dilation = sampling.downsample_dilation
+        self.before = SHViTBlock(in_channels, depthwise_init=1.0, dilation=dilation)
+        self.merge = PatchMerging(in_channels, out_channels, sampling.stride, dilation)
         self.after = SHViTBlock(out_channels, depthwise_init=1.0, dilation=sampling.dilation)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -201,14 +195,9 @@ def make_stage(
 ) -> Stage:
     channels, before = arch.channels[index], arch.channels[max(index - 1, 0)]
     downsample = Downsample(before, channels, sampling) if index else nn.Identity()
+    options = dict(dilation=sampling.dilation, make_attention=make_attention)
     blocks = [
-        SHViTBlock(
-            channels,
-            arch.attended[index],
-            dilation=sampling.dilation,
-            make_attention=make_attention,
-        )
-        for _ in range(arch.depths[index])
+        SHViTBlock(channels, arch.attended[index], **options) for _ in range(arch.depths[index])
     ]
     return Stage(downsample, blocks)
 

@@ -133,7 +133,7 @@ class SwiftFormerEncoder(nn.Module):
         channels: int,
         make_attention: Callable[[int], nn.Module],
         drop_prob: float,
-        dilation: int = 1,
+        dilation: int,
     ) -> None:
         super().__init__()
         self.local_representation = ConvEncoder(channels, 1, dilation)

@@ -6,12 +6,6 @@ import torch
 from mmeffvit.models.efficientformerv2.position_bias import PositionBias, resize_table
 
 
-def made_for(rows: int, columns: int) -> PositionBias:
-    bias = PositionBias(2, (rows, columns))
-    torch.nn.init.normal_(bias.table)
-    return bias
-
-
 def test_resizing_is_bilinear_in_both_distances_and_keeps_the_corners():
     rows, columns = torch.arange(3.0)[:, None], torch.arange(4.0)
     table = (10 * rows + columns).view(1, -1)  # linear: bilinear interpolation is exact
@@ -22,7 +16,8 @@ def test_resizing_is_bilinear_in_both_distances_and_keeps_the_corners():
 
 @pytest.mark.parametrize('stride', [1, 2])
 def test_a_resized_matrix_is_that_of_the_table_as_an_image(stride):
-    bias = made_for(6, 6)
+    bias = PositionBias(2, (6, 6))
+    torch.nn.init.normal_(bias.table)
     other = PositionBias(2, (6, 6), resize_matrix=True)
     other.load_state_dict(bias.state_dict())
     assert torch.equal(other((6, 6), stride), bias((6, 6), stride))

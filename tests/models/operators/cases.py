@@ -33,12 +33,12 @@ def wave(*shape: int, step: float = 0.7) -> Tensor:
     return (torch.arange(count, dtype=torch.float64) * step + step).sin().float().view(shape)
 
 
-def boxes_and_scores(count: int = 40) -> tuple[Tensor, Tensor]:
-    """Boxes in groups of overlapping ones, two of them without an area."""
-    corner = 20 * wave(count, 2, step=0.31) + 30 * wave(count, 2, step=2.9).round()
-    size = 14 + 6 * wave(count, 2, step=1.3)
+def boxes_and_scores() -> tuple[Tensor, Tensor]:
+    """40 boxes in groups of overlapping ones, two of them without an area."""
+    corner = 20 * wave(40, 2, step=0.31) + 30 * wave(40, 2, step=2.9).round()
+    size = 14 + 6 * wave(40, 2, step=1.3)
     size[[3, 7]] = 0
-    return torch.cat([corner, corner + size], dim=1), 0.5 + 0.5 * wave(count, step=0.011)
+    return torch.cat([corner, corner + size], dim=1), 0.5 + 0.5 * wave(40, step=0.011)
 
 
 def regions() -> Tensor:

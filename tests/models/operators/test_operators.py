@@ -16,8 +16,8 @@ from tests.models.operators.cases import CASES, assert_recorded, boxes_and_score
 PRECISIONS = {torch.float16: 1e-2, torch.bfloat16: 5e-2}  # about 8 and 6 units in the last place
 
 
-def align(maps: Tensor, rois: Tensor, ratio: int = 0, aligned: bool = True) -> Tensor:
-    return ops.roi_align(maps, rois, (3, 2), 0.5, ratio, 'avg', aligned)
+def align(maps: Tensor, rois: Tensor) -> Tensor:
+    return ops.roi_align(maps, rois, (3, 2), 0.5, 0, 'avg', True)
 
 
 def attend(value: Tensor, location: Tensor, weight: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ def test_the_loss_is_weighted_by_class_and_leaves_out_ignored_pixels():
 def make(name, **options):
     init_default_scope('mmseg')
     sizes = dict(in_channels=64, channels=24, num_classes=5, in_index=-1, align_corners=True)
-    head = MODELS.build(dict(type=name, norm_cfg=dict(type='BN'), **{**sizes, **options}))
+    head = MODELS.build(dict(type=name, norm_cfg=dict(type='BN')) | sizes | options)
     return randomized(head).double()
 
 
@@ -95,15 +95,9 @@ def test_training_drops_whole_channels_before_the_classifier(name):
 
 
 def test_norms_of_other_kinds_are_taken_from_the_config():
-    init_default_scope('mmseg')
-    head = MODELS.build(
-        dict(
-            type='mmeffvit.SlimPSPHead', in_channels=64, channels=32, num_classes=3,
-            norm_cfg=dict(type='GN', num_groups=4),
-        )
-    )  # fmt: skip
+    head = make('mmeffvit.SlimPSPHead', norm_cfg=dict(type='GN', num_groups=4))
     assert sum(isinstance(m, torch.nn.GroupNorm) for m in head.modules()) == 5
-    assert head.train()([torch.randn(1, 64, 8, 8)]).shape == (1, 3, 8, 8)
+    assert head.train()([torch.randn(1, 64, 8, 8).double()]).shape == (1, 5, 8, 8)
 
 
 def test_too_few_channels_for_the_pools_are_named():

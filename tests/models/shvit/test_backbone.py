@@ -5,6 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mmeffvit.models import SHViT
+from mmeffvit.models.backbone import Sampling
 from mmeffvit.models.shvit.ablations import PartialMultiHeadAttention
 from mmeffvit.models.shvit.attention import SingleHeadSelfAttention
 from mmeffvit.models.shvit.backbone import Downsample, SHViTBlock
@@ -13,7 +14,7 @@ from mmeffvit.models.shvit.backbone import Downsample, SHViTBlock
 def test_blocks_start_as_the_identity_and_downsampling_does_not():
     x = torch.randn(2, 16, 5, 6)
     assert torch.equal(SHViTBlock(16, attended=4)(x), x)
-    assert not torch.equal(Downsample(16, 24).before(x), x)
+    assert not torch.equal(Downsample(16, 24, Sampling(stride=2)).before(x), x)
 
 
 PARTIAL = dict(type='partial_multi_head')
