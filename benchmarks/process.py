@@ -1,6 +1,7 @@
 """Memory of a process and images per second: table 8 of SHViT (arXiv:2401.16456)."""
 
 import json
+import statistics
 import subprocess
 import sys
 from functools import partial
@@ -74,7 +75,7 @@ def render(rows: Rows) -> list[str]:
     heading = ['model', 'batch', 'MB', 'images/s', 'MB, paper', 'images/s, paper']
     lines = []
     for row in measured(rows).values():
-        rate = row['batch'] / sorted(row['seconds']['run'])[len(row['seconds']['run']) // 2]
+        rate = row['batch'] / statistics.median(row['seconds']['run'])
         paper = map(str, PUBLISHED[row['model']][row['batch']])
         lines.append([row['model'], row['batch'], f'{row["peak"] / 1e6:.0f}', digits(rate), *paper])
     text = (

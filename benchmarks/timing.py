@@ -3,13 +3,13 @@
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from mmeffvit.data.prepare import without_collection
 from mmeffvit.deploy.profile.rounds import time_in_rounds
 from mmeffvit.deploy.profile.worker import Job
 
@@ -39,7 +39,8 @@ def interleave(
         for run in candidates.values():
             run()
     samples: Samples = {name: [] for name in candidates}
-    with no_garbage_collection():
+    gc.collect()
+    with without_collection():
         start = clock()
         for finished in range(budget.max_rounds):
             if finished >= budget.min_rounds and clock() - start >= budget.seconds:
@@ -49,19 +50,6 @@ def interleave(
                 run()
                 samples[name].append(clock() - before)
     return samples
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Collect garbage first and disable collection inside the context."""
-    gc.collect()
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True)

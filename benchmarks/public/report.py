@@ -6,8 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mmeffvit.analysis.figures import save_figure
 from mmeffvit.utils.files import write_file
-from mmeffvit.utils.optional import require
 
 from ..part import digits, table
 from ..store import Row
@@ -153,12 +157,11 @@ def draw(
     name: str, groups: Mapping[tuple[str, int], Group], files: Row, folder: Path
 ) -> list[Path]:
     """Accuracy over CPU minutes, and over milliseconds where files were timed."""
-    plt = require('matplotlib.pyplot')
     metric = metric_of(name)
     contenders = list(dict.fromkeys(contender for contender, _ in groups))
-    colors = dict(zip(contenders, plt.get_cmap('tab10').colors, strict=False))
+    colors = dict(zip(contenders, colormaps['tab10'].colors, strict=False))
     paths = [folder / f'public_{name}_minutes.png']
-    figure, axes = plt.subplots(figsize=(7, 4), layout='constrained')
+    axes = Figure((7, 4), layout='constrained').subplots()
     for (contender, _), group in groups.items():
         for row in group:
             axes.plot(
@@ -168,10 +171,10 @@ def draw(
     for contender in contenders:
         axes.plot([], [], 'o-', color=colors[contender], label=contender)
     axes.set(xlabel='CPU minutes', ylabel=f'{metric}: lines val, points test', ylim=(0, None))
-    save(figure, axes, paths[0])
+    save(axes, paths[0])
     if files:
         paths.append(folder / f'public_{name}_latency.png')
-        figure, axes = plt.subplots(figsize=(7, 4), layout='constrained')
+        axes = Figure((7, 4), layout='constrained').subplots()
         for label, seconds in files['seconds'].items():
             contender, kind = label.rsplit(' ', 1)
             longest = max(minutes for each, minutes in groups if each == contender)
@@ -186,12 +189,11 @@ def draw(
         axes.set(
             xlabel='ms an image, ONNX Runtime, one thread', ylabel=f'test {metric} of the file'
         )
-        save(figure, axes, paths[1])
+        save(axes, paths[1])
     return paths
 
 
-def save(figure, axes, path: Path) -> None:
+def save(axes: Axes, path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    figure.savefig(path, dpi=110)
-    require('matplotlib.pyplot').close(figure)
+    save_figure(axes.figure, path, dpi=110)

@@ -55,9 +55,9 @@ def labels(i: int = 0, values: Sequence[int] = (0, 1, 2)) -> np.ndarray:
     return np.array(values, np.uint8)[found]
 
 
-def disks(i: int, depth: int = 255) -> np.ndarray:
+def disks(i: int) -> np.ndarray:
     """A gray mask of one disk."""
-    return cv2.circle(np.zeros((64, 96), np.uint8), (30 + i, 30), 12, depth, -1)
+    return cv2.circle(np.zeros((64, 96), np.uint8), (30 + i, 30), 12, 255, -1)
 
 
 def sides(box: Box) -> tuple[int, ...]:
@@ -383,10 +383,10 @@ def label_studio_csv() -> Layout:
     return each('images/{}.jpg') | {'export.csv': text}
 
 
-def splits(*names: str, inner: str = '', classes: tuple[str, ...] = ('bolt', 'nut')) -> Layout:
+def splits(*names: str, classes: tuple[str, ...] = ('bolt', 'nut')) -> Layout:
     """Class folders."""
     return {
-        f'{split}/{inner}{name}/{split.replace("/", "_")}{name}{i}.JPEG': IMAGE
+        f'{split}/{name}/{split.replace("/", "_")}{name}{i}.JPEG': IMAGE
         for split in names
         for name in classes
         for i in N

@@ -68,9 +68,9 @@ def write_yolo(
     return root
 
 
-def write_roboflow(root: Path, train: int = 6, val: int = 3) -> Path:
+def write_roboflow(root: Path) -> Path:
     """``SPLIT/_annotations.coco.json`` beside the images, with the project as first category."""
-    for split, count in (('train', train), ('valid', val)):
+    for split, count in (('train', 6), ('valid', 3)):
         (root / split).mkdir(parents=True)
         images, annotations = [], []
         for number in range(count):

@@ -45,7 +45,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
 def read_line(line: str, where: str, picture: Picture, builder: Builder) -> None:
     """Add the object of a line, unless it is empty."""
     words = line.split()
-    name = ' '.join(takewhile(lambda word: not is_number(word), words))  # `traffic light`
+    name = ' '.join(takewhile(lambda word: not NUMBER.fullmatch(word), words))  # `traffic light`
     if name == IGNORED:
         builder.unread(where, IGNORED)
     elif words:
@@ -54,7 +54,3 @@ def read_line(line: str, where: str, picture: Picture, builder: Builder) -> None
             raise ValueError(f'{len(values) + 1} columns, not 15')
         left, top, right, bottom = values[BOX]
         builder.add(picture, name, where, box=(left, top, right - left, bottom - top))
-
-
-def is_number(word: str) -> bool:
-    return bool(NUMBER.fullmatch(word))

@@ -33,10 +33,10 @@ def center_is_inside(part, box) -> bool:
     return part[0] < x < part[2] and part[1] < y < part[3]
 
 
-def naive_draw(boxes, thresholds=(0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)) -> tuple | None:
+def naive_draw(boxes) -> tuple | None:
     """The rule, condition by condition."""
     while True:
-        threshold = random.choice(thresholds)
+        threshold = random.choice((0, 0.1, 0.3, 0.5, 0.7, 0.9, 1))
         if threshold == 0:
             return None
         for _ in range(40):
