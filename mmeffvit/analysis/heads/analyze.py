@@ -26,6 +26,7 @@ from mmeffvit.train.engine.user_errors import run
 from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
+from mmeffvit.utils.schema import is_dict
 from mmeffvit.utils.text import align
 
 from .layers import Heads, layers_with_heads
@@ -244,7 +245,7 @@ def read_earlier(path: Path, subject: Mapping[str, Any]) -> dict[str, list[dict[
         UserError: If it is of others, and has metrics, which took a test each.
     """
     found = read_json(path) if path.is_file() else None
-    if not (isinstance(found, dict) and 'subject' in found):
+    if not (is_dict(found) and 'subject' in found and is_dict(found.get('layers'))):
         return {}
     layers = found['layers']
     if found['subject'] == subject:

@@ -84,14 +84,14 @@ def images_of_third(content: dict) -> Iterator[tuple[str, list[Any]]]:
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             region = error  # which has no attributes, and is reported as it
         view = str(row.get('vid')) if isinstance(row, dict) else ''
-        by_view.get(view, []).append(region)
-    for key, view in content['view'].items():
+        by_view.setdefault(view, []).append(region)
+    for key, found in by_view.items():
         try:
-            name = files[str(view['fid_list'][0])]['fname']
+            name = files[str(content['view'][key]['fid_list'][0])]['fname']
         except (IndexError, KeyError, TypeError):
-            continue
+            name = f'view {key}' if found else None  # an image that is missing
         if isinstance(name, str):
-            yield name, by_view[key]
+            yield name, found
 
 
 def option_of(attribute: dict, value: Any) -> Any:
@@ -113,6 +113,8 @@ def shape_of(numbers: list) -> dict[str, Any]:
 def images_of_csv(path: Path, findings: faults.Findings) -> Iterator[tuple[str, list[Any]]]:
     by_name: dict[str, list[Any]] = {}
     for row in read_rows(path, findings):
+        if SHAPES not in row:
+            raise UserError(f'{path} has no column {SHAPES}')
         found = by_name.setdefault(row.get('filename') or row.get('#filename') or '', [])
         shape = parse_json(row[SHAPES] or '{}', str(path))
         if shape:

@@ -147,7 +147,9 @@ def resample(image: NDArray, size: tuple[int, int], interpolation: str, backend:
     if backend == 'pillow':
         from PIL import Image
 
-        method = getattr(Image.Resampling, interpolation.upper())
+        if interpolation == 'area':
+            raise UserError(f'Pillow has no interpolation {interpolation!r}')
+        method = Image.Resampling[interpolation.upper()]
         return np.asarray(Image.fromarray(image).resize(size[::-1], method))
     return cv2.resize(image, size[::-1], interpolation=CV2[interpolation])
 

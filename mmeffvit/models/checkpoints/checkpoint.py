@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -245,5 +246,6 @@ def remap(checkpoint: Checkpoint) -> Checkpoint:
 
 def model_layouts() -> list[Layout]:
     """The layouts of released models of all families; full models come first."""
-    layouts = {layout: None for family in families().values() for layout in family.layouts}
-    return sorted((each for each in layouts if each.head is not None), key=lambda e: not e.prefix)
+    found = chain.from_iterable(getattr(family, 'layouts', ()) for family in families().values())
+    layouts = [layout for layout in dict.fromkeys(found) if layout.head is not None]
+    return sorted(layouts, key=lambda layout: not layout.prefix)

@@ -161,7 +161,7 @@ def _fetch_from_hub(name: str) -> Path:
             f'{name!r} is not a hub address: write hf://OWNER/REPOSITORY[@REVISION][/FILE]'
         ) from error
     files = (file,) if file else HUB_FILES
-    whole = name.removeprefix('hf://').removesuffix(f'/{file}')  # OWNER/REPOSITORY[@REVISION]
+    whole = name.removeprefix('hf://').removesuffix(f'/{file or ""}')  # OWNER/REPOSITORY[@REVISION]
     if found := offline_copy(*(f'{whole}/{item}' for item in files)):
         return found
     cached = (try_to_load_from_cache(repository, item, revision=revision) for item in files)

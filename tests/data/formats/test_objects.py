@@ -82,6 +82,15 @@ def test_unreadable_files_of_createml_are_a_fault_each(content, tmp_path):
     assert len(data.splits['train']) == 3
 
 
+def test_a_region_of_via_without_its_image_is_said(tmp_path):
+    def change(content):
+        next(row for row in content['metadata'].values() if row['xy']).update(vid='no')
+
+    path = next(written('VIA 3', tmp_path).glob('*.json'))
+    edit_json(path, change)
+    assert 'view no' in str(detect(tmp_path).read().findings.places)
+
+
 def test_what_is_no_box_and_no_outline_is_said(tmp_path, capsys):
     added = [
         dict(label='x', points=points, shape_type=kind)

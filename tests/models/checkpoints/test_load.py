@@ -200,11 +200,13 @@ def test_an_unfinished_download_that_is_a_link_leaves_its_target_as_it_is(kind, 
 
 def test_files_of_the_hub_are_taken_from_the_folder_of_downloaded_weights(tmp_path, monkeypatch):
     monkeypatch.setenv('MMEFFVIT_WEIGHTS', str(tmp_path))
-    for name in ('a/b/pytorch_model.bin', 'a/b@main/model.safetensors', 'a/b/config.json'):
+    for name in ('a/b/pytorch_model.bin', 'a/b@main/model.safetensors', 'a/b/config.json',
+                 'a/None/pytorch_model.bin'):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     assert fetch('hf://a/b').read_text() == 'a/b/pytorch_model.bin'
     assert fetch('hf://a/b@main').read_text() == 'a/b@main/model.safetensors'
     assert fetch('hf://a/b/config.json').read_text() == 'a/b/config.json'
+    assert fetch('hf://a/None').read_text() == 'a/None/pytorch_model.bin'
     copy = copy_into(tmp_path / 'other', 'hf://a/b')
     assert copy.relative_to(tmp_path / 'other').as_posix() == 'a/b/pytorch_model.bin'

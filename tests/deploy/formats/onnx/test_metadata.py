@@ -17,7 +17,7 @@ from PIL import Image
 from mmeffvit.deploy.export import warn_of_sides
 from mmeffvit.deploy.graphs.metadata import STAGES, resize_of
 from mmeffvit.deploy.runtime.metadata import Metadata
-from mmeffvit.deploy.runtime.resizing import prepare, resize
+from mmeffvit.deploy.runtime.resizing import prepare, resample, resize
 from mmeffvit.errors import UserError
 from tests.configs.models import load
 
@@ -176,6 +176,8 @@ def test_what_a_file_cannot_apply_is_named_with_its_key_and_what_it_can(name):
 
 
 def test_values_beyond_the_schema_of_the_metadata_are_named():
+    with pytest.raises(UserError, match="no interpolation 'area'"):
+        resample(np.zeros((8, 8, 3), np.uint8), (4, 4), 'area', 'pillow')
     steps = [dict(type='Resize', scale=(64, 64), interpolation='hamming', backend='pillow')]
     with pytest.raises(UserError, match=r"test pipeline: resize\.interpolation is 'hamming'"):
         resize_of(config_of('mmdet', steps))
