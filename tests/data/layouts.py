@@ -560,6 +560,8 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
 REFUSED: dict[str, tuple[Layout, str]] = {
     'VisDrone': (each('train/images/{}.jpg') | each('train/annotations/{}.txt', '5,9,3,2,1,4,0,0'),
                  r'3 \.txt of 8 integers a line(.|\n)*VisDrone'),
+    'WIDER FACE, of one list': (WIDER | {'train.txt': '0_0.jpg\n1\n5 9 3 2 0 0 0 0 0 0 \n'},
+                                'format of WIDER FACE'),
     'DOTA': (each('images/{}.png') | each('labelTxt/{}.txt', '5 9.0 9 9 9 5 5 5.0 a 0\n'),
              'of 10 words a line(.|\n)*DOTA, which has rotated boxes'),
     'VoTT': (each('{}.jpg') | {'a-export.json': dict(assets=dict(a=dict(boundingBox={})))}, 'VoTT'),
