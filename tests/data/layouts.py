@@ -581,6 +581,9 @@ REFUSED: dict[str, tuple[Layout, str]] = {
     'Roboflow for YOLOv4': (ROBOFLOW | each('train/{}.jpg')
                             | {'train/_annotations.txt': lines('{}.jpg 5,10,35,30,0')},
                             r'\.txt of 6 words a line'),
+    'an empty line between classes': (
+        {**each('{}.jpg'), **each('{}.txt', yolo), 'classes.txt': 'bolt\n\nnut\n\n'},
+        r'classes\.txt, line 2 is empty'),
     'a class called train without a split': (
         each('train/{}.png') | each('dog/{}.png'), 'in no known format: it has 6 images'),
     'the maps of each class in a folder': (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import read_list, read_text
+from mmeffvit.data.files import names_in, read_list, read_text
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
@@ -137,7 +137,10 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
 def read_names(path: Path, findings: Findings) -> list[str]:
     """The names in lines, or in Label Studio's JSON."""
     if path.suffix != '.json':
-        return list(read_list(path, findings))
+        text = read_text(path, Findings())
+        if text is None:
+            findings.add(faults.LIST_BROKEN, path)
+        return names_in(text or '', path)
     content = read_json(path)
     rows = content.get('categories') if isinstance(content, dict) else None
     try:

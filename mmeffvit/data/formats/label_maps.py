@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import read_text
+from mmeffvit.data.files import names_in, read_text
 from mmeffvit.data.records import DataSet, Picture, in_words
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_file
 from mmeffvit.utils.images import Unreadable, read_colors, read_labels
 from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import listed
@@ -75,7 +76,8 @@ def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]
                 *color, name = line.split(None, 3)
                 yield name, as_color(color)
         else:
-            names = lines[1:] if lines[:1] == [UNUSED] else lines
+            names = names_in(text, path)
+            names = names[1:] if names[:1] == [UNUSED] else names
             yield from ((name, value) for value, name in enumerate(names))
     except (ValueError, csv.Error) as error:
         raise UserError(f'{path} is not a table of classes ({error}); write {NEEDS}') from error
