@@ -21,8 +21,9 @@ LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # C is ten times faster
 MAX_DEPTH = 20  # of lists in lists
 NAME = 'YOLO'
 SUFFIXES = ('.yaml', '.yml')
-KEYS = dict(train='train', val='val', valid='val', test='test')
-LABELS = {'images': 'labels', 'Images': 'Labels'}  # folders of the labels of images
+KEYS = dict(train='train', val='val', valid='val', validation='val', test='test')
+# folders of the labels of images
+LABELS = {'images': 'labels', 'Images': 'Labels', 'JPEGImages': 'labels'}
 # text files beside labels
 NOT_LABELS = ('classes', 'labels', 'names', 'train', 'val', 'valid', 'test', 'README')
 PIXELS = 2.0  # larger numbers are not rounded fractions
@@ -82,9 +83,10 @@ def read(path: Path, findings: Findings) -> DataSet:
     for key, split in KEYS.items():
         if content.get(key):
             if split in splits:
-                raise UserError(f'{path} has `val` and `valid`, which are the same: give one')
+                both = ' and '.join(f'`{k}`' for k in KEYS if KEYS[k] == split and content.get(k))
+                raise UserError(f'{path} has {both}, which are the same: give one')
             try:
-                paths = images_of(content[key], content.get('path'), path, findings)
+                paths = images_of(content[key], roots, path, findings)
             except UserError as error:
                 if split != 'test':
                     raise
@@ -105,8 +107,8 @@ def check_places(content: dict, path: Path) -> None:
         texts = value if isinstance(value, list) and key != 'path' else [value]
         if value is not None and not all(isinstance(text, str) for text in texts):
             raise UserError(f'{path}: `{key}` is {value!r:.80}, not a path; YOLO has {NEEDS}')
-    for key in ('val', 'valid', 'test'):
-        if content.get(key) and content[key] == content.get('train'):
+    for key in KEYS:
+        if key != 'train' and content.get(key) and content[key] == content.get('train'):
             raise UserError(
                 f'{path}: `train: {content["train"]}` and `{key}: {content[key]}` are the same '
                 f'images, so that {key} measures nothing: remove the line `{key}`, and a fifth of '
