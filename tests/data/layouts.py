@@ -453,6 +453,10 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
          'obj.names': 'bolt\nnut\n', 'train.txt': lines('data/obj_train_data/{}.jpg'),
          **each('obj_train_data/{}.jpg'), **each('obj_train_data/{}.txt', yolo)},
         'darknet', dict(train=3), 6),
+    'darknet, of VOC': (
+        {'voc.data': 'train = train.txt\nnames = voc.names\n', 'voc.names': 'bolt\nnut\n',
+         'train.txt': lines('/x/VOC/JPEGImages/{}.jpg'), **each('VOC/JPEGImages/{}.jpg'),
+         **each('VOC/labels/{}.txt', yolo)}, 'darknet', dict(train=3), 6),
     'darknet, subsets': (
         {'obj.data': 'classes = 2\nTrain = data/Train.txt\nval = data/val.txt\nnames = x/obj.names',
          'obj.names': 'bolt\nnut\n', 'Train.txt': '0.jpg\n1.jpg\n', 'val.txt': '2.jpg\n',

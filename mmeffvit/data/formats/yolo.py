@@ -232,7 +232,7 @@ def dangling(path: Path) -> Path | None:
 
 
 def labels_of(path: Path) -> Path:
-    """The text file of an image: in ``labels`` where the image is in ``images``, or beside it."""
+    """The text file of an image: in ``labels`` where the image is in ``LABELS``, or beside it."""
     beside, parts = path.with_suffix('.txt'), list(path.parts)
     places = [i for i, part in enumerate(parts[:-1]) if part in LABELS]
     if not places:
