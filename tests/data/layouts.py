@@ -436,8 +436,9 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'LabelMe 3.0': (label_me(), 'voc', dict(train=3), 3),
     'CVAT for Ultralytics': (
         {'data.yaml': 'names: {0: bolt, 1: nut}\npath: .\ntrain: train.txt\n',
-         'train.txt': lines('data/images/train/{}.jpg'), **each('images/train/{}.jpg'),
-         **each('labels/train/{}.txt', yolo)}, 'yolo', dict(train=3), 6),
+         'train.txt': 'data/images/train/0.jpg\n' + lines('/x/images/train/{}.jpg', [1, 2]),
+         **each('images/train/{}.jpg'), **each('labels/train/{}.txt', yolo)},
+        'yolo', dict(train=3), 6),
     'makesense.ai': ({'labels.csv': rows(MAKESENSE), **each('{}.jpg')}, 'csv', dict(train=3), 6),
     'makesense.ai for YOLO': (
         {'labels.txt': 'bolt\nnut\n', **each('{}.jpg'), **each('{}.txt', yolo)},

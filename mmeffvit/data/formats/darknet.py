@@ -124,13 +124,12 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
     if not images.get('train'):
         where = f'in {listed(lists.values())}' if lists else 'with labels beside it or in labels/'
         raise UserError(f'{tree.root}: no image {where} to train on')
+    used: set[Path] = set()
     splits = {
-        split: read_pictures(found, len(classes), findings) for split, found in images.items()
+        split: read_pictures(found, len(classes), used, findings) for split, found in images.items()
     }
     if not lists:
-        find_orphans(
-            {labels_of(p) for found in images.values() for p in found}, tree.root, findings
-        )
+        find_orphans(used, splits, tree.root, findings)
     return DataSet(NAME, tree.root, classes, splits, findings)
 
 
