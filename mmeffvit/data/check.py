@@ -159,7 +159,7 @@ def object_fault(
     item: Object, corners: Sequence[float], image: dict | None, needs_masks: bool
 ) -> Fault | None:
     """Why an object cannot be trained on; None if it can."""
-    if not all(map(is_number, corners)):
+    if not all(map(is_number, corners)) or min(item.box[2:]) < 0:
         return faults.RECORD_BROKEN
     if fault := box_fault(corners, image):
         return fault

@@ -78,8 +78,8 @@ NOT_READ = {  # formats by what the beginning of a file has
     'the format of Scale AI': rb'"task_id"',
     'the format of CrowdHuman': rb'"gtboxes"',
     "the format of Hugging Face's metadata.jsonl": rb'^\{[^\n]{0,4000}"file_name"',
-    'the format of DOTA, which has rotated boxes': rb'(?m)^(?:-?[\d.]{1,12} ){8}\S{1,40} [012]\s',
     'the format of WIDER FACE': rb'\.jpg\s{1,3}\d{1,6}\s{1,3}(?:\d{1,6} ){9}\d',
+    'the format of DOTA, which has rotated boxes': rb'(?m)^(?:-?[\d.]{1,12} ){8}\S{1,40} [012]\s',
     'the format of VisDrone or MOT': rb'^(?:-?[\d.]{1,12},){7,9}',
     'run lengths in a table': rb'(?i)^[^\n]{0,400}(?:rle|encodedpixels)',
 }

@@ -186,6 +186,21 @@ def read_list(path: Path, findings: Findings) -> Iterator[str]:
             yield line.strip()
 
 
+def names_in(text: str, path: Path) -> list[str]:
+    """The names of classes in the lines of a file.
+
+    Raises:
+        UserError: If a line before a name is empty, so that its number is not known.
+    """
+    names = [line.strip() for line in text.rstrip().splitlines()]
+    if '' in names:
+        raise UserError(
+            f'{path}, line {names.index("") + 1} is empty, and lines number the classes: remove '
+            'it, or write a name'
+        )
+    return names
+
+
 @dataclass(frozen=True)
 class Sample:
     """Selection of the files to open."""

@@ -161,7 +161,7 @@ def read_label_maps(path: Path, images: Path, wanted: Wanted) -> DataSet:
             f'{path} has label maps for none of the images in {images}: they have the same names, '
             'and end in .png'
         )
-    theirs, colors, _ = read_table(path, findings)
+    theirs, colors, _ = read_table(path, (), findings)
     if not theirs and wanted.classes is not None:
         theirs, colors = list(wanted.classes), {i: i for i in range(len(wanted.classes))}
     if not theirs:

@@ -436,8 +436,9 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'LabelMe 3.0': (label_me(), 'voc', dict(train=3), 3),
     'CVAT for Ultralytics': (
         {'data.yaml': 'names: {0: bolt, 1: nut}\npath: .\ntrain: train.txt\n',
-         'train.txt': lines('data/images/train/{}.jpg'), **each('images/train/{}.jpg'),
-         **each('labels/train/{}.txt', yolo)}, 'yolo', dict(train=3), 6),
+         'train.txt': 'data/images/train/0.jpg\n' + lines('/x/images/train/{}.jpg', [1, 2]),
+         **each('images/train/{}.jpg'), **each('labels/train/{}.txt', yolo)},
+        'yolo', dict(train=3), 6),
     'makesense.ai': ({'labels.csv': rows(MAKESENSE), **each('{}.jpg')}, 'csv', dict(train=3), 6),
     'makesense.ai for YOLO': (
         {'labels.txt': 'bolt\nnut\n', **each('{}.jpg'), **each('{}.txt', yolo)},
@@ -453,6 +454,10 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
          'obj.names': 'bolt\nnut\n', 'train.txt': lines('data/obj_train_data/{}.jpg'),
          **each('obj_train_data/{}.jpg'), **each('obj_train_data/{}.txt', yolo)},
         'darknet', dict(train=3), 6),
+    'darknet, of VOC': (
+        {'voc.data': 'train = train.txt\nnames = voc.names\n', 'voc.names': 'bolt\nnut\n',
+         'train.txt': lines('/x/VOC/JPEGImages/{}.jpg'), **each('VOC/JPEGImages/{}.jpg'),
+         **each('VOC/labels/{}.txt', yolo)}, 'darknet', dict(train=3), 6),
     'darknet, subsets': (
         {'obj.data': 'classes = 2\nTrain = data/Train.txt\nval = data/val.txt\nnames = x/obj.names',
          'obj.names': 'bolt\nnut\n', 'Train.txt': '0.jpg\n1.jpg\n', 'val.txt': '2.jpg\n',
@@ -560,6 +565,8 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
 REFUSED: dict[str, tuple[Layout, str]] = {
     'VisDrone': (each('train/images/{}.jpg') | each('train/annotations/{}.txt', '5,9,3,2,1,4,0,0'),
                  r'3 \.txt of 8 integers a line(.|\n)*VisDrone'),
+    'WIDER FACE, of one list': (WIDER | {'train.txt': '0_0.jpg\n1\n5 9 3 2 0 0 0 0 0 0 \n'},
+                                'format of WIDER FACE'),
     'DOTA': (each('images/{}.png') | each('labelTxt/{}.txt', '5 9.0 9 9 9 5 5 5.0 a 0\n'),
              'of 10 words a line(.|\n)*DOTA, which has rotated boxes'),
     'VoTT': (each('{}.jpg') | {'a-export.json': dict(assets=dict(a=dict(boundingBox={})))}, 'VoTT'),
@@ -579,6 +586,9 @@ REFUSED: dict[str, tuple[Layout, str]] = {
     'Roboflow for YOLOv4': (ROBOFLOW | each('train/{}.jpg')
                             | {'train/_annotations.txt': lines('{}.jpg 5,10,35,30,0')},
                             r'\.txt of 6 words a line'),
+    'an empty line between classes': (
+        {**each('{}.jpg'), **each('{}.txt', yolo), 'classes.txt': 'bolt\n\nnut\n\n'},
+        r'classes\.txt, line 2 is empty'),
     'a class called train without a split': (
         each('train/{}.png') | each('dog/{}.png'), 'in no known format: it has 6 images'),
     'the maps of each class in a folder': (

@@ -103,6 +103,12 @@ CASES = {
     'missing image, YOLO': Case(
         write_yolo, lambda r: (r / IMAGE).unlink(),
         faults.IMAGE_MISSING, r'the image of .*labels/train/train_0\.txt', 8),
+    'labels of another folder': Case(
+        write_yolo, lambda r: (r / LABELS).rename(r / 'labels' / 'val' / LABELS.name),
+        faults.IMAGE_MISSING, r'train_0\.txt: its image should not be at .*train_0\.png', 8),
+    'left and right swapped': Case(
+        write_voc, lambda r: replace(r / 'Annotations/0.xml', '<xmin>', '<xmin>9'),
+        faults.RECORD_BROKEN, r'0\.xml, line \d: 9', 7),
     'missing image, VOC': Case(
         write_voc, lambda r: (r / 'JPEGImages' / '0.jpg').unlink(),
         faults.IMAGE_MISSING, r'0\.jpg of .*Annotations/0\.xml', 7),

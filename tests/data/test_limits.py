@@ -73,6 +73,7 @@ def test_yaml_that_cannot_be_read_is_rejected_at_once(text, words, tmp_path, mon
         ('train: {a: b}', '`train` is '),
         ('train: ' + 'x' * 5000, 'does not exist'),
         ('train: images/train\nvalid: images/val', '`val` and `valid`, which are the same'),
+        ('train: a\nvalidation: a', '`validation: a` are the same'),
     ],
 )
 def test_places_in_yaml_are_texts(line, words, tmp_path):

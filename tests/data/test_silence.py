@@ -202,6 +202,21 @@ def test_a_class_of_two_words_keeps_the_columns_of_kitti(tmp_path):
     assert first.objects[0].box == layouts.sides(boxes(0)['bolt'])
 
 
+def test_the_folder_of_yolo_may_be_elsewhere_and_its_labels_spelled_differently(tmp_path):
+    text = 'path: ../ds\ntrain: images/a\nvalidation: images/b\nnames: [bolt, nut]\n'
+    layout = {'cfg/data.yaml': text}
+    for image, label in (
+        ('a/IMG_{}', 'a/img_{}.txt'),
+        ('b/{}', 'b/{}.TXT'),
+        ('c/c{}', 'c/c{}.txt'),
+    ):
+        layout |= each(f'ds/images/{image}.jpg') | each(f'ds/labels/{label}', layouts.yolo)
+    data = detect(layouts.write(tmp_path, layout) / 'cfg').read()
+    assert counts(data) == dict(train=3, val=3)
+    assert [data.count(split).total() for split in data.splits] == [6, 6]
+    assert data.findings.counts == {faults.NAME_SPELLED: 6}
+
+
 def test_images_of_another_export_around_it_are_not_read(tmp_path):
     layout = layouts.READ['Roboflow without a test split'][0]
     layouts.write(tmp_path, {f'inner/{name}': content for name, content in layout.items()})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import read_list, read_text
+from mmeffvit.data.files import names_in, read_list, read_text
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
@@ -124,20 +124,22 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
     if not images.get('train'):
         where = f'in {listed(lists.values())}' if lists else 'with labels beside it or in labels/'
         raise UserError(f'{tree.root}: no image {where} to train on')
+    used: set[Path] = set()
     splits = {
-        split: read_pictures(found, len(classes), findings) for split, found in images.items()
+        split: read_pictures(found, len(classes), used, findings) for split, found in images.items()
     }
     if not lists:
-        find_orphans(
-            {labels_of(p) for found in images.values() for p in found}, tree.root, findings
-        )
+        find_orphans(used, splits, tree.root, findings)
     return DataSet(NAME, tree.root, classes, splits, findings)
 
 
 def read_names(path: Path, findings: Findings) -> list[str]:
     """The names in lines, or in Label Studio's JSON."""
     if path.suffix != '.json':
-        return list(read_list(path, findings))
+        text = read_text(path, Findings())
+        if text is None:
+            findings.add(faults.LIST_BROKEN, path)
+        return names_in(text or '', path)
     content = read_json(path)
     rows = content.get('categories') if isinstance(content, dict) else None
     try:

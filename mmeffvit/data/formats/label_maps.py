@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import read_text
+from mmeffvit.data.files import names_in, read_text
 from mmeffvit.data.records import DataSet, Picture, in_words
 from mmeffvit.errors import UserError
+from mmeffvit.utils.files import read_file
 from mmeffvit.utils.images import Unreadable, read_colors, read_labels
 from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import listed
@@ -27,9 +28,10 @@ BINARY = ('background', 'foreground')  # of maps that have 0 and 255 only
 LOSSLESS = ('.png', '.bmp', '.tif', '.tiff')
 TONES, BLENDED = 40, 0.02  # of a JPEG's black and white; share of its pixels that may have others
 TABLES = (
-    'classes.txt', 'class_names.txt', 'labels.txt', 'codes.txt', 'labelmap.txt',
-    'label_colors.txt', '*.csv', '*.yaml', '*.yml',
+    '*class*.csv', 'class_names.txt', 'classes.txt', 'codes.txt', 'label_colors.txt',
+    'labelmap.txt', 'labels.txt', '*.csv', '*.yaml', '*.yml',
 )  # fmt: skip
+HEADING = 4000  # bytes of a table that may be its heading
 UNUSED = '__ignore__'  # first in labelme's lists, of no value
 SHOWN_COLORS = 20
 NEEDS = (
@@ -38,22 +40,56 @@ NEEDS = (
 )
 
 
-def read_table(root: Path, findings: Findings) -> tuple[list[str], dict, list[str]]:
+def read_table(
+    root: Path, folders: Iterable[Path], findings: Findings
+) -> tuple[list[str], dict, list[str]]:
     """The classes of a table, their number by value or by RGB color, and the names of what is
     ignored; empty without a table.
+
+    Tables in the ``folders`` of label maps or above are before those in other folders of ``root``.
     """
-    paths = sorted(
-        {p for pattern in TABLES for p in (*root.glob(pattern), *root.glob(f'*/{pattern}'))}
-    )
-    for path in paths:
+    near = {f for folder in folders for f in (folder, *folder.parents) if f.is_relative_to(root)}
+    near.add(root)
+    found = table_in(near, findings) or table_in(filter(Path.is_dir, root.iterdir()), findings)
+    if found is None:
+        return [], {}, []
+    path, rows = found
+    return *number_classes(rows, path), [name for name, _ in rows if name.lower() in VOID]
+
+
+def table_in(folders: Iterable[Path], findings: Findings) -> tuple[Path, list] | None:
+    """The first table in some folders, and its rows.
+
+    Raises:
+        UserError: If it cannot be read, or others of its name number the classes differently.
+    """
+    first: tuple[Path, list] | None = None
+    ordered = sorted(folders)
+    for path in (p for name in TABLES for folder in ordered for p in sorted(folder.glob(name))):
+        if (first and path.name != first[0].name) or not is_table(path):
+            continue
         text = read_text(path, findings)
         if text is None:  # the values are not known otherwise
             raise UserError(f'{path} cannot be read as text in UTF-8; write {NEEDS}')
         rows = list(rows_of(path, text))
-        if rows:
-            ignored = [name for name, _ in rows if name.lower() in VOID]
-            return *number_classes(rows, path), ignored
-    return [], {}, []
+        if first and rows not in ([], first[1]):
+            raise UserError(
+                f'{first[0]} and {path} number the classes differently: number them alike in all '
+                'label maps, and give both the same lines'
+            )
+        first = first or ((path, rows) if rows else None)
+    return first
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file may be a table of classes; CSV files are by their heading."""
+    if path.suffix != '.csv':
+        return True
+    heading = read_file(path)[:HEADING].decode('utf-8-sig', 'replace').partition('\n')[0]
+    columns = {column.strip(' \r"').lower() for column in heading.split(',')}
+    is_named = any(word in path.name.lower() for word in ('class', 'label'))
+    values = {'pixel value', 'value', *(['id'] if is_named else [])}  # other tables have ids, too
+    return bool(columns & {'name', 'class'} and (columns & values or {'r', 'g', 'b'} <= columns))
 
 
 def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]]:
@@ -75,7 +111,8 @@ def rows_of(path: Path, text: str) -> Iterator[tuple[str, int | tuple[int, ...]]
                 *color, name = line.split(None, 3)
                 yield name, as_color(color)
         else:
-            names = lines[1:] if lines[:1] == [UNUSED] else lines
+            names = names_in(text, path)
+            names = names[1:] if names[:1] == [UNUSED] else names
             yield from ((name, value) for value, name in enumerate(names))
     except (ValueError, csv.Error) as error:
         raise UserError(f'{path} is not a table of classes ({error}); write {NEEDS}') from error

@@ -152,7 +152,7 @@ def find(tree: Tree) -> Match | None:
     """The pairs of folders."""
     if tree.given is not None:
         return None
-    pairs = list(pairs_in(tree, read_table(tree.root, Findings())[1]))
+    pairs = list(pairs_in(tree))
     if not pairs:
         return None
     first = pairs[0]
@@ -161,15 +161,13 @@ def find(tree: Tree) -> Match | None:
     return Match((tree, pairs), f'the files of {shown[0]} and {shown[1]} have the same names{more}')
 
 
-def pairs_in(tree: Tree, colors: dict) -> Iterator[Pair]:
-    """Every group of images with the group of maps that fits a table, if there is one, best."""
+def candidates_in(tree: Tree) -> Iterator[list[Pair]]:
+    """The pairs of every group of images."""
     groups = [g for folder, paths in tree.folders.items() for g in split_by_ending(folder, paths)]
     by_key: dict[str, list[Group]] = defaultdict(list)
     for group in groups:
         for key in {key for keys in group.keys for key in keys}:
             by_key[key].append(group)
-    of_maps: dict[int, list[Pair]] = defaultdict(list)
-    rivals: dict[int, list[Pair]] = {}  # pairs of the same rank as the best of some images
     for group in groups:
         near = {id(g): g for keys in group.keys for key in keys for g in by_key[key]}
         others = [g for g in near.values() if g is not group and g.is_map]
@@ -177,10 +175,23 @@ def pairs_in(tree: Tree, colors: dict) -> Iterator[Pair]:
             continue
         pairs = [pair for other in others if (pair := pair_of(group, other, tree.root))]
         if pairs:
-            ranks = [(misfit(p.maps, colors), distance(p, tree.root), p.maps.rank) for p in pairs]
-            best = pairs[ranks.index(min(ranks))]
-            rivals[id(best)] = [p for p, r in zip(pairs, ranks, strict=True) if r == min(ranks)]
-            of_maps[id(best.maps)].append(best)
+            yield pairs
+
+
+def pairs_in(tree: Tree) -> Iterator[Pair]:
+    """Every group of images with the group of maps that fits a table, if there is one, best."""
+    candidates = list(candidates_in(tree))
+    if not candidates:
+        return
+    folders = {pair.maps.folder for pairs in candidates for pair in pairs}
+    colors = read_table(tree.root, folders, Findings())[1]
+    of_maps: dict[int, list[Pair]] = defaultdict(list)
+    rivals: dict[int, list[Pair]] = {}  # pairs of the same rank as the best of some images
+    for pairs in candidates:
+        ranks = [(misfit(p.maps, colors), distance(p, tree.root), p.maps.rank) for p in pairs]
+        best = pairs[ranks.index(min(ranks))]
+        rivals[id(best)] = [p for p, r in zip(pairs, ranks, strict=True) if r == min(ranks)]
+        of_maps[id(best.maps)].append(best)
     for pairs in of_maps.values():
         if len(pairs) == 1 or pairs[0].maps.is_named(MAPS):
             best = min(pairs, key=lambda p: (p.images.image_rank, distance(p, tree.root)))
@@ -311,8 +322,9 @@ def pictures_in(pair: Pair, lists: dict[Path, str], findings: Findings) -> Itera
 
 def dataset_of(root: Path, splits: dict[str, list[Picture]], findings: Findings) -> DataSet:
     """The dataset of images with maps, whose classes a table names, or their values number."""
-    classes, colors, ignored = read_table(root, findings)
     pictures = [p for part in splits.values() for p in part]
+    folders = {p.label_map.parent for p in pictures if p.label_map}
+    classes, colors, ignored = read_table(root, folders, findings)
     if not classes:
         classes, colors = guess_classes(pictures)
     elif IGNORED not in colors and all(isinstance(value, int) for value in colors):

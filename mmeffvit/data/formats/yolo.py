@@ -4,14 +4,16 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import yaml
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import ImageFinder, images_below, read_list, read_text
+from mmeffvit.data.files import ImageFinder, images_below, read_list, read_text, spelling
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
@@ -21,8 +23,9 @@ LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # C is ten times faster
 MAX_DEPTH = 20  # of lists in lists
 NAME = 'YOLO'
 SUFFIXES = ('.yaml', '.yml')
-KEYS = dict(train='train', val='val', valid='val', test='test')
-LABELS = {'images': 'labels', 'Images': 'Labels'}  # folders of the labels of images
+KEYS = dict(train='train', val='val', valid='val', validation='val', test='test')
+# folders of the labels of images
+LABELS = {'images': 'labels', 'Images': 'Labels', 'JPEGImages': 'labels'}
 # text files beside labels
 NOT_LABELS = ('classes', 'labels', 'names', 'train', 'val', 'valid', 'test', 'README')
 PIXELS = 2.0  # larger numbers are not rounded fractions
@@ -77,24 +80,30 @@ def read(path: Path, findings: Findings) -> DataSet:
     check_places(content, path)
     classes = read_names(content, path)
     keypoints = num_keypoint_values(content, path)
+    base = path.parent / (content.get('path') or '')
+    roots = [path.parent, base.resolve() if '..' in base.parts and base.exists() else base]
     splits: dict[str, list[Picture]] = {}
     used: set[Path] = set()
     for key, split in KEYS.items():
         if content.get(key):
             if split in splits:
-                raise UserError(f'{path} has `val` and `valid`, which are the same: give one')
+                both = ' and '.join(f'`{k}`' for k in KEYS if KEYS[k] == split and content.get(k))
+                raise UserError(f'{path} has {both}, which are the same: give one')
             try:
-                paths = images_of(content[key], content.get('path'), path, findings)
+                paths = images_of(content[key], roots, path, findings)
             except UserError as error:
                 if split != 'test':
                     raise
                 findings.add(faults.TEST_MISSING, error)  # Roboflow names it in any case
                 continue
-            splits[split] = read_pictures(paths, len(classes), findings, keypoints)
-            used.update(map(labels_of, paths))
+            splits[split] = read_pictures(paths, len(classes), used, findings, keypoints)
     if not splits.get('train'):
-        raise UserError(f'{path} has no images to train on; YOLO has {NEEDS}')
-    find_orphans(used, path.parent, findings)
+        raise UserError(
+            f'{path} has no images to train on; YOLO has {NEEDS}',
+            *indent(findings.describe(), '  ').splitlines(),
+        )
+    is_base = any(labels.is_relative_to(roots[-1]) for labels in used)
+    find_orphans(used, splits, roots[-1] if is_base else path.parent, findings)
     return DataSet(NAME, path.parent, classes, splits, findings)
 
 
@@ -105,8 +114,8 @@ def check_places(content: dict, path: Path) -> None:
         texts = value if isinstance(value, list) and key != 'path' else [value]
         if value is not None and not all(isinstance(text, str) for text in texts):
             raise UserError(f'{path}: `{key}` is {value!r:.80}, not a path; YOLO has {NEEDS}')
-    for key in ('val', 'valid', 'test'):
-        if content.get(key) and content[key] == content.get('train'):
+    for key in KEYS:
+        if key != 'train' and content.get(key) and content[key] == content.get('train'):
             raise UserError(
                 f'{path}: `train: {content["train"]}` and `{key}: {content[key]}` are the same '
                 f'images, so that {key} measures nothing: remove the line `{key}`, and a fifth of '
@@ -145,10 +154,9 @@ def read_names(content: dict, path: Path) -> list[str]:
     return [str(name) for name in names]
 
 
-def images_of(value: Any, base: Any, path: Path, findings: Findings) -> list[Path]:
+def images_of(value: Any, roots: list[Path], path: Path, findings: Findings) -> list[Path]:
     """The images of a split: of a folder, of a list in a text file, or of several of these."""
     places = value if isinstance(value, list) else [value]
-    roots = [path.parent, *([path.parent / str(base)] if base else [])]
     found: list[Path] = []
     for place in places:
         found += images_at(locate(str(place), roots, path), roots, findings)
@@ -180,9 +188,13 @@ def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
         return [place]
     found = []
     for line in read_list(place, findings):
-        image = Path(os.path.normpath(place.parent / line))
-        if any(image.is_relative_to(os.path.normpath(root)) for root in roots):
-            found.append(image if image.exists() else resolve(line, roots[0]) or image)
+        image: Path | None = Path(os.path.normpath(place.parent / line))
+        is_inside = any(image.is_relative_to(os.path.normpath(root)) for root in roots)
+        if not (is_inside and image.exists()):
+            elsewhere = next((p for root in roots if (p := resolve(line, root))), None)
+            image = elsewhere or (image if is_inside else None)
+        if image:
+            found.append(image)
         else:
             findings.add(faults.IMAGE_OUTSIDE, f'{place}: {line:.200}')
     return found
@@ -196,18 +208,28 @@ def resolve(name: str, root: Path) -> Path | None:
 
 
 def read_pictures(
-    paths: list[Path], num_classes: int, findings: Findings, keypoints: int = 0
+    paths: list[Path], num_classes: int, used: set[Path], findings: Findings, keypoints: int = 0
 ) -> list[Picture]:
     """The images with their objects; images that share a label file are skipped.
 
-    A line may have as many values of ``keypoints`` after its box.
+    A line may have as many values of ``keypoints`` after its box. The label files are added to
+    ``used``.
     """
     pictures = []
     by_labels: dict[Path, list[Path]] = defaultdict(list)
+    spelled = cache(files_by_spelling)
     for path, count in Counter(paths).items():
-        by_labels[labels_of(path)].append(path)
+        labels = labels_of(path)
+        if not os.path.lexists(labels):
+            other = spelled(labels.parent).get(spelling(labels.name))
+            # not those of an image that is spelled like them
+            if other and (other.stem == path.stem or not path.with_stem(other.stem).exists()):
+                findings.add(faults.NAME_SPELLED, f'{other}: {path}')
+                labels = other
+        by_labels[labels].append(path)
         if count > 1:
             findings.add(faults.IMAGE_LISTED_TWICE, path)
+    used.update(by_labels)
     for labels, images in by_labels.items():
         if not os.path.exists(labels):
             if link := dangling(labels):
@@ -223,6 +245,10 @@ def read_pictures(
     return pictures
 
 
+def files_by_spelling(folder: Path) -> dict[str, Path]:
+    return {spelling(path.name): path for path in folder.glob('*')}
+
+
 def dangling(path: Path) -> Path | None:
     """The part of a path that is a broken link, as of annexed files that were not fetched."""
     parts = (path, *path.parents)
@@ -230,7 +256,7 @@ def dangling(path: Path) -> Path | None:
 
 
 def labels_of(path: Path) -> Path:
-    """The text file of an image: in ``labels`` where the image is in ``images``, or beside it."""
+    """The text file of an image: in ``labels`` where the image is in ``LABELS``, or beside it."""
     beside, parts = path.with_suffix('.txt'), list(path.parts)
     places = [i for i, part in enumerate(parts[:-1]) if part in LABELS]
     if not places:
@@ -283,9 +309,15 @@ def to_object(label: int, values: list[float], where: str) -> Object:
     return Object(label, box, where, mask=[values], is_relative=True)
 
 
-def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
-    """Report unused label files: without an image, or with several candidates."""
+def find_orphans(
+    used: set[Path], splits: dict[str, list[Picture]], root: Path, findings: Findings
+) -> None:
+    """Report unused label files: without an image, or with several candidates.
+
+    An image whose only labels are in the wrong place is removed: it is no background.
+    """
     finder = ImageFinder(root, findings)
+    misplaced = set()
     roots = {next((p for p in path.parents if p.name == 'labels'), path.parent) for path in used}
     for folder in sorted(roots):
         for path in sorted(folder.rglob('*.txt')):
@@ -300,3 +332,7 @@ def find_orphans(used: set[Path], root: Path, findings: Findings) -> None:
                 findings.add(
                     faults.IMAGE_MISSING, f'{path}: its image should not be at {images[0]}'
                 )
+                if not labels_of(images[0]).exists():
+                    misplaced.add(images[0])
+    for split, pictures in splits.items():
+        splits[split] = [p for p in pictures if p.path not in misplaced]

@@ -120,6 +120,25 @@ def test_a_table_names_colors_and_what_is_ignored_is_said(tmp_path, capsys):
     assert 'ignored: void' in said
 
 
+def test_tables_lie_above_the_maps_and_other_csv_files_are_none(tmp_path):
+    layout = {'people.csv': 'id,name\n1,Ann\n1,Ann\n', 'sites.csv': b'nr;ort\n1;K\xf6ln'}
+    for split in ('train', 'valid'):
+        layout |= layouts.both(f'a/{split}/{split}{{}}', f'a/{split}/{split}{{}}_mask', labels)
+        layout[f'a/{split}/_classes.csv'] = 'Pixel Value, Class\n0, void\n1, bolt\n2, nut\n'
+    data = detect(layouts.write(tmp_path, layout)).read()
+    assert (data.classes, data.ignored) == (['bolt', 'nut'], ['void'])
+    (tmp_path / 'a/valid/_classes.csv').write_text('Pixel Value, Class\n1, nut\n2, bolt\n0, void\n')
+    with pytest.raises(UserError, match='number the classes differently'):
+        detect(tmp_path).read()
+
+
+def test_an_empty_line_between_the_classes_of_label_maps_is_an_error(tmp_path):
+    write(tmp_path, *LAYOUTS['of labelme'])
+    (tmp_path / 'classes.txt').write_text('a\n\nb\nc\n')
+    with pytest.raises(UserError, match=r'classes\.txt, line 2 is empty'):
+        detect(tmp_path).read()
+
+
 def test_a_class_of_the_table_without_a_pixel_is_noted(tmp_path, capsys):
     write(tmp_path / 'data', *LAYOUTS['of labelme'])
     text = '__ignore__\n_background_\ncrate\nbuoy\nrope\n'
