@@ -13,15 +13,7 @@ import numpy as np
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
-from mmeffvit.data.records import (
-    SPLIT_NAMES,
-    WORD,
-    DataSet,
-    Picture,
-    named_split,
-    split_in,
-    split_of,
-)
+from mmeffvit.data.records import WORD, DataSet, Picture, named_split, split_in, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable
@@ -245,10 +237,7 @@ def split_beginning(folder: Path, root: Path) -> str | None:
     if (split := split_in(name)) is not None:
         return split
     words = WORD.findall(name.lower())
-    return next(
-        (SPLIT_NAMES[split] for word in words for split in SPLIT_NAMES if word.startswith(split)),
-        None,
-    )
+    return next((s for word in words for s in ('train', 'val', 'test') if word.startswith(s)), None)
 
 
 def distance(pair: Pair, root: Path) -> int:
