@@ -29,7 +29,7 @@ from .label_maps import (
     read_table,
     read_values,
 )
-from .voc import LISTS, read_splits
+from .voc import LISTS, lists_above, read_splits
 
 NAME = 'images and label maps'
 # words of the names of folders and files, where what the files are does not tell
@@ -270,7 +270,8 @@ def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[Path
     # for SegmentationClassContext, those in SegmentationContext
     kinds = {pair.maps.folder.name.replace('Class', '') for pair in pairs} | {'Segmentation'}
     of_voc = [p for p in paths if p.parts[-3] == 'ImageSets' and p.parts[-2] in kinds]
-    others = [path for path in paths if path.parent == tree.root or path.parent.name == 'splits']
+    others = [path for path in paths if path.parent.name == 'splits']
+    others += lists_above(tree, [path for pair in pairs for path in pair.maps.paths])
     images = [path for pair in pairs for path in pair.images.paths]
     return read_splits(of_voc or others, images, findings)
 
