@@ -7,7 +7,7 @@ from pathlib import Path
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import read_list, read_text
-from mmeffvit.data.records import SPLIT_NAMES, WHOLE, DataSet, split_of
+from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
@@ -35,9 +35,8 @@ def find(tree: Tree) -> Match | None:
             if names is None or train is None:
                 absent = settings['train' if names else 'names']
                 raise UserError(f'{path}: {absent!r:.200} does not exist below {tree.root}')
-            keys = {*SPLIT_NAMES} - {*WHOLE}  # `eval` is a metric
             lists = {SPLIT_NAMES[key]: found for key, place in settings.items()
-                     if key in keys and (found := resolve(place, tree.root))}  # fmt: skip
+                     if key in SPLIT_NAMES and (found := resolve(place, tree.root))}  # fmt: skip
             return Match((tree, names, lists), f"{path.name}, darknet's, names {names.name}")
     if tree.given is not None:
         return None
