@@ -13,12 +13,15 @@ Size = tuple[int, int]  # height and width in pixels
 
 # splits by names of folders and files
 SPLIT_NAMES = {
-    'train': 'train', 'training': 'train',
-    'val': 'val', 'valid': 'val', 'validation': 'val',
-    'test': 'test', 'testing': 'test',
+    'trainset': 'train', 'train': 'train', 'training': 'train',
+    'dev': 'val', 'eval': 'val', 'evaluation': 'val', 'validate': 'val',
+    'valset': 'val', 'val': 'val', 'valid': 'val', 'validation': 'val',
+    'testset': 'test', 'test': 'test', 'testing': 'test',
 }  # fmt: skip
+WHOLE = ('dev', 'eval', 'evaluation')  # only alone: not in `test-dev` and `eval_board`
 WORD = re.compile('[a-z]+')
-BOTH = re.compile('train[_-]val(?![a-z])')  # to train on, as in the name `trainval`
+CAMEL = re.compile('(?<=[a-z])(?=[A-Z])(?!Ids)')  # ends of words, but one word in `labelTrainIds`
+BOTH = re.compile('train[_ -]val(?![a-z])')  # to train on, as in the name `trainval`
 
 
 @dataclass
@@ -127,6 +130,7 @@ def split_of_file(path: Path, root: Path) -> str | None:
 
 
 def split_in(name: str) -> str | None:
-    """The split that a word of a name tells: val for ``instances_val2017``."""
-    words = WORD.findall(BOTH.sub('train', name.lower()))
+    """The split that a word of a name or path tells: val for ``instances_val2017``."""
+    parts = BOTH.sub('train', CAMEL.sub(' ', name).lower()).split('/')
+    words = [w for part in parts for w in WORD.findall(part) if w == part or w not in WHOLE]
     return next((SPLIT_NAMES[word] for word in reversed(words) if word in SPLIT_NAMES), None)

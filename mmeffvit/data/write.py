@@ -13,6 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import write_image
 from mmeffvit.utils.messages import progress
+from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import listed
 
 from .formats.coco_file import run_lengths
@@ -104,7 +105,7 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     if len(classes_of_maps(data)) > MAX_CLASSES:
         raise UserError(f'{data.root} has {len(data.classes)} classes; give up to {MAX_CLASSES}')
     written = {}
-    drawn: set[int] = set()
+    drawn = {0}
     for split, pictures in data.splits.items():
         images = common_folder(pictures)
         pairs = []
@@ -128,7 +129,8 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
 
 def check_drawn(data: DataSet, drawn: set[int]) -> None:
     """Reject a class whose objects are all covered by smaller ones."""
-    hidden = {data.classes[item.label] for item in data.objects() if item.label + 1 not in drawn}
+    values = values_of(data)
+    hidden = {data.classes[o.label] for o in data.objects() if values[o.label] not in drawn}
     if hidden:
         raise UserError(
             f'{data.root}: smaller objects cover every pixel of {listed(sorted(hidden))}: a label '
@@ -138,28 +140,45 @@ def check_drawn(data: DataSet, drawn: set[int]) -> None:
 
 def classes_of_maps(data: DataSet) -> list[str]:
     """The classes in written label maps."""
-    return data.classes if data.has_label_maps else [BACKGROUND, *data.classes]
+    if data.has_label_maps:
+        return data.classes
+    return [BACKGROUND, *(name for name in data.classes if name.lower() != BACKGROUND)]
+
+
+def values_of(data: DataSet) -> list[int]:
+    """The value in written label maps of every class of objects."""
+    values = {name: value for value, name in enumerate(classes_of_maps(data))}
+    return [values.get(name, 0) for name in data.classes]  # background, however it is spelled
 
 
 def draw(picture: Picture, data: DataSet) -> NDArray:
     """Classes by pixel: (H, W) uint8."""
     if data.has_label_maps:
         return read_label_map(picture.label_map, picture.colors or data.colors)[0]
+    values = values_of(data)
     labels = np.zeros(picture.size, np.uint8)
     for item in sorted(picture.objects, key=area_of, reverse=True):
-        labels[to_mask(item, picture.size)] = item.label + 1
+        labels[to_mask(item, picture.size)] = values[item.label]
     return labels
 
 
 def to_mask(item: Object, size: tuple[int, int]) -> NDArray:
     """The pixels of an object: ``size`` bool."""
-    mask = np.zeros(size, np.uint8)
     if isinstance(item.mask, dict):  # runs down the columns, background first
         runs = run_lengths(item.mask['counts'])
         values = np.arange(len(runs)) % 2
         return np.repeat(values, runs).reshape(size, order='F').astype(bool)
-    for polygon in item.mask:
-        cv2.fillPoly(mask, [np.round(np.reshape(polygon, (-1, 1, 2))).astype(np.int32)], 1)
+    coco = require('pycocotools.mask', 'Drawing polygons')
+    points = [np.resize(part, (max(len(part) // 2, 3), 2)) for part in item.mask]
+    corners, ends = np.concatenate(points), np.array(size[::-1])
+    left, top = first = np.floor(corners.min(0)).clip(0, ends - 1).astype(int)
+    right, bottom = np.ceil(corners.max(0)).clip(first + 1, ends).astype(int)
+    parts = [(part - first).ravel() for part in points]  # all of a large image takes ten times
+    code = coco.merge(coco.frPyObjects(parts, bottom - top, right - left))
+    mask = np.zeros(size, np.uint8)
+    mask[top:bottom, left:right] = coco.decode(code)
+    if not coco.area(code):  # thinner than a pixel
+        cv2.polylines(mask, [part.astype(np.int32) for part in points], True, 1)
     return mask.astype(bool)
 
 

@@ -10,10 +10,14 @@ import pytest
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import PrepareOptions, prepare, read
 from mmeffvit.data.shapes import CLASSES
+from mmeffvit.data.write import classes_of_maps
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import read_labels
 from tests.conftest import message_of, run_tool_here, succeeded
+from tests.data import layouts
+from tests.data.layouts import coco, each
 from tests.data.sets import (
+    counts,
     drawn,
     files_in,
     outline_of,
@@ -151,6 +155,28 @@ def test_a_folder_without_data_is_rejected_with_a_fix(break_it, words, tmp_path)
     break_it(root)
     with pytest.raises(UserError, match=words.replace('[', r'\[')):
         prepare(root, tmp_path / 'index', PrepareOptions())
+
+
+def test_objects_of_coco_become_label_maps_as_its_own_tools_draw_them(tmp_path):
+    layout = each('train/{}.jpg') | each('val/{}.jpg', numbers=[3, 4])
+    content = coco([f'train/{i}.jpg' for i in range(3)] + ['val/3.jpg', 'val/4.jpg'])
+    content['categories'] += [
+        dict(id=3, name='Background', supercategory='x'),
+        dict(id=4, name='person', supercategory='person'),
+    ]
+    first, second = content['annotations'][:2]
+    first.update(bbox=[5, 10, 30, 20], segmentation=[[5, 10, 35, 10, 35, 30, 5, 30]])
+    second.update(bbox=[50, 5, 2, 50], segmentation=[[50, 5, 52, 55, 50, 5]])  # a line
+    patch = dict(bbox=[6, 12, 4, 5], segmentation=[[6, 12, 10, 12, 10, 17, 6, 17]], area=20)
+    content['annotations'].append(dict(first, **patch, id=99, category_id=3))
+    layouts.write(tmp_path / 'data', layout | {'data.json': content})
+    options = PrepareOptions(for_segmentor=True)
+    data, _ = prepare(tmp_path / 'data', tmp_path / 'index', options)
+    assert counts(data) == dict(train=3, val=2)
+    assert classes_of_maps(data) == ['background', 'bolt', 'nut', 'person']
+    found = read_labels(tmp_path / 'index' / 'train' / '000001.png')
+    assert ((found == 1).sum(), (found == 2).sum()) == (30 * 20 - 4 * 5, 51)
+    assert (found[12:17, 6:10] == 0).all()
 
 
 def test_images_beside_a_list_for_validation_alone_are_to_train_on(tmp_path):

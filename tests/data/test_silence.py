@@ -15,6 +15,7 @@ from mmeffvit.data.check import check
 from mmeffvit.data.detect import detect
 from mmeffvit.data.faults import Fault, Findings, Grade
 from mmeffvit.data.prepare import PrepareOptions, prepare, read
+from mmeffvit.data.records import split_in
 from mmeffvit.errors import UserError
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.train.folder.write_config import raised
@@ -331,11 +332,11 @@ def test_what_a_list_or_a_folder_leaves_out(label, tmp_path):
     if label == 'class':  # as Kaggle has them
         layout = {
             f'{name}/{kind}/{i}.jpg': layouts.IMAGE
-            for name in ('train', 'val')
+            for name in ('TrainSet', 'dev')
             for kind in ('cat', 'dog')
             for i in range(2)
         }
-        layout |= each('test/{}.jpg')  # fmt: skip
+        layout |= each('test/{}.jpg') | each('holdout/cat/{}.jpg')  # fmt: skip
         expected = dict(train=4, val=4)
     else:  # as fast.ai has CamVid
         layout = each('images/{}.jpg') | each('labels/{}_P.png', labels)
@@ -343,4 +344,21 @@ def test_what_a_list_or_a_folder_leaves_out(label, tmp_path):
         expected = dict(train=2, val=1)
     data = read(layouts.write(tmp_path, layout), PrepareOptions())
     assert counts(data) == expected
-    assert data.findings.counts[faults.IMAGE_UNLISTED] == (3 if label == 'class' else 0)
+    assert data.findings.counts[faults.IMAGE_UNLISTED] == (6 if label == 'class' else 0)
+
+
+@pytest.mark.parametrize(
+    ('name', 'split'),
+    [
+        ('TrainDataset/mask', 'train'), ('TestDataset/CVC-300', 'test'), ('valset', 'val'),
+        ('images/dev', 'val'), ('VALIDATE', 'val'), ('Evaluation', 'val'), ('TrainVal', 'train'),
+        ('VisDrone-DET-test-dev', 'test'), ('eval_board', None), ('val/labelTrainIds', 'val'),
+    ],
+)  # fmt: skip
+def test_words_of_a_name_tell_its_split(name, split):
+    assert split_in(name) == split
+
+
+def test_folders_of_classes_may_be_named_as_splits(tmp_path):
+    layouts.write(tmp_path, each('dev/{}.jpg') | each('eval/{}.jpg') | each('prod/{}.jpg'))
+    assert read(tmp_path, PrepareOptions()).classes == ['dev', 'eval', 'prod']

@@ -58,9 +58,9 @@ def splits_in(root: Path, filled: set[Path]) -> dict[str, Path]:
     """The folders that are named after splits; else all is to train on."""
     inner = [folder for folder in folders_in(root) if folder in filled]
     named: dict[str, Path] = {}
-    for folder in inner:
-        split = SPLIT_NAMES.get(folder.name.lower())
-        if split in named:
+    kinds = [SPLIT_NAMES.get(folder.name.lower()) for folder in inner]
+    for split, folder in zip(kinds, inner, strict=True):
+        if split in named and 'train' in kinds:
             raise UserError(
                 f'{named[split]} and {folder} are for the same split: give the one to use'
             )
@@ -102,8 +102,6 @@ def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
     for split, folder in splits.items():
         names = [inner.name for inner in folders_in(folder)]
         if not names:
-            for path in images_below(folder):
-                findings.add(IMAGE_UNLISTED, path)
             continue
         if unknown := sorted({*names} - {*classes}):
             raise UserError(
@@ -114,4 +112,8 @@ def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
             for name in names
             for path in images_below(folder / name)
         ]
+    used = {picture.path for part in pictures.values() for picture in part}
+    for path in tree.images:
+        if path not in used:
+            findings.add(IMAGE_UNLISTED, path)
     return DataSet(NAME, tree.root, classes, pictures, findings)

@@ -8,7 +8,7 @@ from typing import Any
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder
-from mmeffvit.data.records import DataSet, Object, Picture, split_of_file
+from mmeffvit.data.records import DataSet, Object, Picture, split_of, split_of_file
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import header_size
@@ -83,6 +83,8 @@ def read(tree: Tree, paths: dict[str, Path], findings: Findings) -> DataSet:
         own = split if len(files) > 1 else split_of_file(path, tree.root)
         pictures = pictures_of(file, path, own, theirs, finder, findings)
         splits[split] = list(pictures)
+    if own is None:
+        splits = by_folder(splits['train'], tree.root)
     if not any(splits.values()) and findings.counts[faults.IMAGE_MISSING]:
         raise UserError(
             f'{findings.named(faults.IMAGE_MISSING)}: no image was found below {tree.root}, such '
@@ -91,6 +93,14 @@ def read(tree: Tree, paths: dict[str, Path], findings: Findings) -> DataSet:
             f'Fix: {faults.PREFIX}'
         )
     return DataSet(NAME, tree.root, classes, splits, findings)
+
+
+def by_folder(pictures: list[Picture], root: Path) -> dict[str, list[Picture]]:
+    """The images of one file by the splits of their folders, if any is to train on."""
+    found: dict[str, list[Picture]] = {}
+    for picture in pictures:
+        found.setdefault(split_of(picture.path.parent, root), []).append(picture)
+    return found if 'train' in found else dict(train=pictures)
 
 
 def read_split(
@@ -190,11 +200,14 @@ def names_in(file: CocoFile, counts: Mapping[str, int]) -> list[str]:
     """The names of the categories, in the order of the file; ``counts`` are of their objects.
 
     Roboflow's first category is the name of the project, the supercategory of all others without
-    objects; it is ignored.
+    objects; it is ignored. COCO's person, its own supercategory, is not.
     """
     above = {c.get('supercategory') for c in file.categories.values()}
-    kept = {key: name for key, c in file.categories.items()
-            if counts[name := c['name']] or name not in above}  # fmt: skip
+    kept = {
+        key: c['name']
+        for key, c in file.categories.items()
+        if counts[c['name']] or c['name'] not in above - {c.get('supercategory')}
+    }
     used = {annotation['category_id'] for annotation in file.annotations}
     twice = {name for name, count in Counter(kept.values()).items() if count > 1}
     return [name for key, name in kept.items() if key in used or name not in twice & above]

@@ -14,6 +14,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted, listed
 
 from .shapes import LIMIT
+from .voc import lists_above
 from .yolo import find_orphans, labels_of, read_pictures, resolve
 
 NAME = 'YOLO'
@@ -55,8 +56,8 @@ def find(tree: Tree) -> Match | None:
                 f'{named[0]} and {path} number the classes differently: number them alike in all '
                 'labels, and give both the same lines'
             )
-    lists = {SPLIT_NAMES[p.stem.lower()]: p for p in tree.named(*(f'{s}.txt' for s in SPLIT_NAMES))
-             if p.parent == tree.root}  # fmt: skip
+    lists = {SPLIT_NAMES[p.stem.lower()]: p for p in lists_above(tree, labels)
+             if p.stem.lower() in SPLIT_NAMES and p not in labels}  # fmt: skip
     why = f'{counted(len(labels), "text file")} of a class and a box a line, names in '
     return Match((tree, named[0], lists), why + named[0].name)
 
@@ -109,7 +110,7 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
     images: dict[str, list[Path]] = {}
     for split, path in lists.items():
         for line in read_list(path, findings):
-            image = resolve(line, tree.root)
+            image = resolve(line, tree.root) or resolve(line, path.parent)
             if image is None:
                 findings.add(faults.IMAGE_MISSING, f'{path}: {line:.200}')
             else:

@@ -13,15 +13,7 @@ import numpy as np
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
-from mmeffvit.data.records import (
-    SPLIT_NAMES,
-    WORD,
-    DataSet,
-    Picture,
-    named_split,
-    split_in,
-    split_of,
-)
+from mmeffvit.data.records import WORD, DataSet, Picture, named_split, split_in, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable
@@ -37,7 +29,7 @@ from .label_maps import (
     read_table,
     read_values,
 )
-from .voc import LISTS, read_splits
+from .voc import LISTS, lists_above, read_splits
 
 NAME = 'images and label maps'
 # words of the names of folders and files, where what the files are does not tell
@@ -256,10 +248,7 @@ def split_beginning(folder: Path, root: Path) -> str | None:
     if (split := split_in(name)) is not None:
         return split
     words = WORD.findall(name.lower())
-    return next(
-        (SPLIT_NAMES[split] for word in words for split in SPLIT_NAMES if word.startswith(split)),
-        None,
-    )
+    return next((s for word in words for s in ('train', 'val', 'test') if word.startswith(s)), None)
 
 
 def distance(pair: Pair, root: Path) -> int:
@@ -292,7 +281,8 @@ def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[Path
     # for SegmentationClassContext, those in SegmentationContext
     kinds = {pair.maps.folder.name.replace('Class', '') for pair in pairs} | {'Segmentation'}
     of_voc = [p for p in paths if p.parts[-3] == 'ImageSets' and p.parts[-2] in kinds]
-    others = [path for path in paths if path.parent == tree.root or path.parent.name == 'splits']
+    others = [path for path in paths if path.parent.name == 'splits']
+    others += lists_above(tree, [path for pair in pairs for path in pair.maps.paths])
     images = [path for pair in pairs for path in pair.images.paths]
     return read_splits(of_voc or others, images, findings)
 

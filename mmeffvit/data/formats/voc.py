@@ -1,5 +1,6 @@
 """Pascal VOC's format: an XML file for every image."""
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ def find(tree: Tree) -> Match | None:
 def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
-    sources = lists_in(tree)
+    sources = lists_in(tree, paths)
     lists = read_splits(sources, paths, findings)
     if sources and not lists and 'ImageSets' in sources[0].parts:
         raise UserError(f'{tree.root}: {listed(sources)} name none of its .xml files')
@@ -54,12 +55,18 @@ def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     return builder.build(NAME, ['any .xml file'])
 
 
-def lists_in(tree: Tree) -> list[Path]:
-    """The lists of ``ImageSets/Main``, else of ``ImageSets``, ``splits`` or the root."""
-    paths = tree.named(*LISTS)
-    main = [path for path in paths if path.parts[-3:-1] == ('ImageSets', 'Main')]
+def lists_in(tree: Tree, paths: Sequence[Path]) -> list[Path]:
+    """The lists of ``ImageSets/Main``, else of ``ImageSets``, ``splits`` or :func:`lists_above`."""
+    named = tree.named(*LISTS)
+    main = [path for path in named if path.parts[-3:-1] == ('ImageSets', 'Main')]
     folders = ('ImageSets', 'splits')
-    return main or [p for p in paths if p.parent == tree.root or p.parent.name in folders]
+    return main or [p for p in named if p.parent.name in folders] + lists_above(tree, paths)
+
+
+def lists_above(tree: Tree, paths: Sequence[Path]) -> list[Path]:
+    """The lists in a folder that all of some annotations are below."""
+    common = Path(os.path.commonpath({path.parent for path in paths}))
+    return [p for p in tree.named(*LISTS) if p.parent in (common, *common.parents)]
 
 
 def read_splits(

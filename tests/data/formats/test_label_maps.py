@@ -87,10 +87,12 @@ def test_lists_of_voc_choose_the_images_wherever_the_devkit_lies(tmp_path):
     assert data.findings.counts == {faults.IMAGE_UNLISTED: 3}
 
 
-def test_lists_of_pairs_give_the_splits_of_one_folder(tmp_path):
-    write(tmp_path, *LAYOUTS['of labelme'])
-    (tmp_path / 'train.txt').write_text('/x/JPEGImages/000.jpg /x/y/000.png\n1/001.jpg 1/001.png\n')
-    (tmp_path / 'val.txt').write_text('/x/JPEGImages/002.jpg /x/y/002.png\n')
+@pytest.mark.parametrize('inner', ['', 'inner', 'SegmentationClassPNG'])
+def test_lists_of_pairs_give_the_splits_of_one_folder(inner, tmp_path):
+    write(tmp_path / 'inner' if inner == 'inner' else tmp_path, *LAYOUTS['of labelme'])
+    train, val = tmp_path / inner / 'train.txt', tmp_path / inner / 'val.txt'
+    train.write_text('/x/JPEGImages/000.jpg /x/y/000.png\n1/001.jpg 1/001.png\n')
+    val.write_text('/x/JPEGImages/002.jpg /x/y/002.png\n')
     data = detect(tmp_path).read()
     assert counts(data) == dict(train=2, val=1)
 

@@ -14,8 +14,8 @@ from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.write import to_mask
 from mmeffvit.errors import UserError
 from tests.data import layouts
-from tests.data.layouts import READ, disks
-from tests.data.sets import edit_json
+from tests.data.layouts import READ, boxes, disks, each
+from tests.data.sets import counts, edit_json
 from tests.data.test_broken import replace
 
 
@@ -141,6 +141,19 @@ def test_masks_of_brushes_are_decoded(tmp_path):
         item = picture.objects[-1]
         assert (to_mask(item, mask.shape) == mask).all()
         assert item.box == (left, top, width, height)
+
+
+@pytest.mark.parametrize('name', ['xml', 'txt'])
+def test_lists_beside_a_folder_of_annotations_give_the_splits(name, tmp_path):
+    layout = each('ds/images/{}.jpg')
+    if name == 'xml':  # as Oxford Pets has them
+        layout |= each('ds/ann/xmls/{}.xml', lambda i: layouts.voc(f'{i}.jpg', boxes(i)))
+        layout |= {'ds/ann/trainval.txt': '0 1\n1 1\n2 1\n', 'ds/ann/test.txt': '2 1\n'}
+    else:
+        layout |= each('ds/labels/{}.txt', layouts.yolo) | {'ds/classes.txt': 'bolt\nnut\n'}
+        layout |= {'ds/train.txt': 'images/0.jpg\nimages/1.jpg\n', 'ds/test.txt': 'images/2.jpg\n'}
+    data = detect(layouts.write(tmp_path, layout)).read()
+    assert counts(data) == dict(train=2, test=1)
 
 
 def test_documents_of_xml_that_define_entities_are_not_read(tmp_path):
