@@ -147,15 +147,13 @@ DAMAGED = {
     'darknet': WRITTEN,  # it can do without
     **{kind: FIRST[kind] for kind in ('yolo', 'voc', 'masks', 'labelme', 'supervisely', 'kitti')},
 }
-NAMED = {**DAMAGED, 'csv': f'error: {FIRST["csv"]}'}
 BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
     'links in a circle': (link_around, {'': WRITTEN}),
-    'a pipe for annotations': (pipe, NAMED),
+    'a pipe for annotations': (pipe, DAMAGED),
     'pipes beside': (pipe_beside, {
         '': WRITTEN, 'voc': f'a.xml{IRREGULAR}', 'labelme': f'a.json{IRREGULAR}',
-        'masks': 'error: a.csv cannot be read',
     }),
-    'a link to nothing': (dangle, NAMED),
+    'a link to nothing': (dangle, DAMAGED),
     'a folder that is a link to nothing': (dangling_folder, {
         'yolo': 'error: data.yaml has no images to train on', 'coco': NO_FILE,
         'supervisely': WRITTEN,  # of the other folders
@@ -171,5 +169,5 @@ BROKEN: dict[str, tuple[Callable[[str, Path], Any], dict[str, str]]] = {
         **DAMAGED, 'yolo': 'images without objects', 'kitti': 'images without objects',
     }),
     'a number of 6000 digits': (endless, DAMAGED),
-    'a line of 10 MB': (long_line, NAMED),
+    'a line of 10 MB': (long_line, {**DAMAGED, 'csv': f'error: {FIRST["csv"]}'}),
 }  # fmt: skip
