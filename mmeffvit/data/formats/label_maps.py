@@ -31,7 +31,6 @@ TABLES = (
     '*class*.csv', 'class_names.txt', 'classes.txt', 'codes.txt', 'label_colors.txt',
     'labelmap.txt', 'labels.txt', '*.csv', '*.yaml', '*.yml',
 )  # fmt: skip
-SUFFIXES = ('.txt', '.csv', '.yaml', '.yml')  # of these
 HEADING = 4000  # bytes of a table that may be its heading
 UNUSED = '__ignore__'  # first in labelme's lists, of no value
 SHOWN_COLORS = 20
@@ -65,10 +64,8 @@ def table_in(folders: Iterable[Path], findings: Findings) -> tuple[Path, list] |
         UserError: If it cannot be read, or others of its name number the classes differently.
     """
     first: tuple[Path, list] | None = None
-    # every folder is listed once: each image may have its own
-    files = [p for folder in sorted(folders) for p in sorted(folder.glob('*.*'))
-             if p.suffix in SUFFIXES]  # fmt: skip
-    for path in dict.fromkeys(p for name in TABLES for p in files if p.match(name)):
+    ordered = sorted(folders)
+    for path in (p for name in TABLES for folder in ordered for p in sorted(folder.glob(name))):
         if (first and path.name != first[0].name) or not is_table(path):
             continue
         text = read_text(path, findings)
