@@ -108,7 +108,7 @@ class Format(ABC):
         """
         if device != 'cpu' and not self.runs_on_gpu:
             raise UserError(f'{path} runs on the CPU, not on {device}: an .onnx file runs on both')
-        with readable(path):
+        with readable(path, self.companions):
             session = self.load(path, threads, half, device)
         check_input(session.shape, path)
         if not (is_dict(session.metadata) and all(map(is_text, session.metadata.values()))):

@@ -1,6 +1,6 @@
 """An exported file, opened in the runtime it is for, and checks of its outputs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +42,17 @@ class Session:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Context for loading an exported file; UserError if it is missing or invalid."""
+def readable(path: Path, companions: Iterable[str] = ()) -> Iterator[None]:
+    """Context for loading an exported file; UserError if it is missing or invalid.
+
+    ``companions`` are the suffixes of files next to it that it needs.
+    """
     if not path.is_file():
         raise UserError(f'{str(path)!r} does not exist; `mmeffvit export` writes such a file')
+    for other in map(path.with_suffix, companions):
+        if not other.is_file():
+            raise UserError(f'{path} needs {other.name} of the same export in the same folder, '
+                            'which is not there')  # fmt: skip
     with as_user_error(f'{path} cannot be read as a model, write it again with `mmeffvit export`'):
         yield
 

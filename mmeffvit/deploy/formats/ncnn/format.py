@@ -60,9 +60,7 @@ class Ncnn(Format):
                 outputs[name] = np.array(value)[None]
             return outputs
 
-        described = path.with_suffix('.json')
-        metadata = read_json(described) if described.exists() else {}
-        return Session(shape, names, metadata, run)
+        return Session(shape, names, read_json(path.with_suffix('.json')), run)
 
 
 def shape_of_images(path: Path) -> tuple[Any, ...]:

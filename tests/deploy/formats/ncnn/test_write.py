@@ -80,8 +80,13 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
         with pytest.raises(UserError, match=r'param: its metadata must be strings by name'):
             open_model(out)
     out.with_suffix('.bin').write_bytes(b'')
+    out.with_suffix('.json').write_text('{}')
     with pytest.raises(UserError, match='ncnn cannot read'):
-        open_model(out).run(tiny.images().numpy())
+        open_model(out)
+    for suffix in ('.json', '.bin'):
+        out.with_suffix(suffix).unlink()
+        with pytest.raises(UserError, match=rf'param needs model\.ncnn\{suffix} of the same export'):
+            open_model(out)
 
 
 class Inner(nn.Module):
