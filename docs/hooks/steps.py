@@ -30,4 +30,4 @@ def tables() -> str:
             for name in rows
         ],
     )
-    return f'{shares}\nbfloat16 divides the time of a step by:\n\n{saved}'
+    return f'{shares}\nSpeedup of a step with bfloat16:\n\n{saved}'

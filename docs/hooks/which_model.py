@@ -16,7 +16,7 @@ TAKE = {
     'your own regions, as label maps': (
         'segformer_swiftformer_xs_ade20k',
         'mmeffvit train DATA',
-        'the fastest of our segmentors; SegFormer-B0 takes 190 ms',
+        '1.8 times as fast as SegFormer-B0 (190 ms)',
     ),
     'a backbone for your own config, on a CPU': (
         'shvit_s4',
