@@ -23,6 +23,7 @@ from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.datasets import datasets_in, name_of
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
+from mmeffvit.inference.drawing import with_palette
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.checks.run import check_batches
 from mmeffvit.train.engine.user_errors import name_unreadable
@@ -145,7 +146,7 @@ def picture_of(
     ``late`` annotations are in pixels of the original image; ``original`` shows it to the left.
     """
     if late:
-        height, width = sample.img_shape[:2]
+        height, width = size_of_content(sample)
         image = cv2.resize(image[:height, :width], tuple(sample.ori_shape[1::-1]))
     image, factor = resized(image)
     scale_sample(sample, factor, image.shape[:2])
@@ -154,6 +155,16 @@ def picture_of(
         visualizer.add_datasample('', image, sample, draw_pred=False)
     drawn = visualizer.get_image()
     return with_original(drawn, sample.img_path) if original else drawn
+
+
+def size_of_content(sample: BaseDataElement) -> tuple[int, int]:
+    """Height and width of a resized image without its padding, which ``Pad`` adds to img_shape."""
+    height, width = sample.img_shape[:2]
+    if 'scale_factor' not in sample:
+        return height, width
+    across, down = sample.scale_factor
+    content = round(sample.ori_shape[0] * down), round(sample.ori_shape[1] * across)
+    return min(height, content[0]), min(width, content[1])
 
 
 def resized(image: np.ndarray) -> tuple[np.ndarray, float]:
@@ -205,7 +216,5 @@ def build_visualizer(config: Config, meta: Mapping[str, Any]) -> Visualizer:
     if scope == 'mmseg':
         settings.setdefault('alpha', OPACITY)
     visualizer = VISUALIZERS.build(settings)
-    # a list, since mmseg does not support palettes by name
-    colors = np.random.default_rng(0).integers(0, 256, (len(meta['classes']), 3)).tolist()
-    visualizer.dataset_meta = {'palette': colors, **meta}
+    visualizer.dataset_meta = with_palette(meta)
     return visualizer

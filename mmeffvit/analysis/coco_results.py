@@ -55,7 +55,9 @@ def read_ground_truth(path: str | Path) -> COCO:
     check_names(file, report)
     check_objects(file, report)
     report.stop_run()
-    return as_pycocotools(file.content)
+    # pycocotools evaluates the listed images only, but indexes all annotations
+    listed = [row for row in content['annotations'] if row['image_id'] in file.images]
+    return as_pycocotools({**file.content, 'annotations': listed})
 
 
 def read_detections(

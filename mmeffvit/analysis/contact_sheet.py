@@ -62,7 +62,8 @@ def draw_contact_sheet(runner: Runner, path: Path, split: str) -> None:
     classes = runner.test_loop.dataloader.dataset.metainfo['classes']
     background = np.mean([pair.image.mean(axis=(0, 1)) for pair in pairs], axis=0)[::-1]
     palette = make_palette(None, len(classes), background)
-    palette[IGNORED:] = 0
+    if isinstance(pairs[0].true, LabelMap):
+        palette[IGNORED:] = 0
     size = tuple(max(pair.image.shape[side] for pair in shown) for side in (0, 1))
     tiles = [np.concatenate(list(_halves(pair, palette, size)), axis=1) for pair in shown]
     title = f'ground truth and predictions, {counted(total, "image")} of the {split} split: {what}'

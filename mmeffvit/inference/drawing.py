@@ -1,7 +1,7 @@
 """Draw predictions into an image, with OpenCV and Pillow only."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -147,6 +147,12 @@ def load_font(size: int) -> Any:
     found = find_spec('matplotlib')
     path = Path(found.origin).parent / FONT if found and found.origin else Path(FONT)
     return ImageFont.truetype(path, size) if path.is_file() else ImageFont.load_default(size)
+
+
+def with_palette(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a dataset with a color for every class, which visualizers need."""
+    colors = make_palette(meta.get('palette'), len(meta['classes'])).tolist()
+    return {**meta, 'palette': list(map(tuple, colors))}
 
 
 def make_palette(

@@ -121,8 +121,11 @@ def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
     if not matches:
         problem = 'matches no file' if has_magic(argument) else 'does not exist'
         inputs.unreadable.append(f'{argument!r} {problem}')
+    folders = set(filter(Path.is_dir, map(Path, matches)))
     for each in map(Path, matches):
-        is_folder = each.is_dir()
+        if not folders.isdisjoint(each.parents):
+            continue  # found below its folder
+        is_folder = each in folders
         for path in files_below(each, hidden=True) if is_folder else [each]:
             if not is_known(path) and is_folder:
                 inputs.others[path.suffix] += 1

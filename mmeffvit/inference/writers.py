@@ -164,6 +164,8 @@ class DrawingWriter(Writer):
             write_image(path, drawn)
             self.finished = f'visualizations in {self.folder}'
             return
+        odd = [side % 2 for side in drawn.shape[:2]]  # the codec would drop the last row or column
+        drawn = cv2.copyMakeBorder(drawn, 0, odd[0], 0, odd[1], cv2.BORDER_REPLICATE)
         if self.video is None:
             self.start(path, frame.rate, drawn.shape[:2])
         self.video.write(drawn)
@@ -176,8 +178,9 @@ class DrawingWriter(Writer):
         """
         self.path = path
         self.work = self.partial.enter_context(partial_folder(path))
-        codec = cv2.VideoWriter_fourcc(*'mp4v')
-        self.video = cv2.VideoWriter(os.fsencode(self.work / path.name), codec, rate, size[::-1])
+        name, codec = os.fsencode(self.work / path.name), cv2.VideoWriter_fourcc(*'mp4v')
+        digits = 3 if rate < 65 else 2 if rate < 655 else 1  # MPEG-4 counts up to 65,535 a second
+        self.video = cv2.VideoWriter(name, codec, round(rate, digits), size[::-1])
         if not self.video.isOpened():
             raise UserError(f'OpenCV cannot write {path}: pass --no-save-vis')
 
@@ -207,11 +210,11 @@ def check_outputs(
     sources = list(sources)
     taken = {source.path.resolve(): source.path for source in sources if source.image is None}
     for source in sources:
-        targets = [] if drawings is None else [drawings / source.drawing]
-        if labels is not None and not source.is_video:
-            targets.append(labels / source.labels)
-        for target in targets:
-            other = taken.get(check_output(target).resolve())
+        targets = [] if drawings is None else [(drawings / source.drawing, False)]
+        if labels is not None:  # a video has a folder of them
+            targets.append((labels / source.labels, source.is_video))
+        for target, is_folder in targets:
+            other = taken.get(check_output(target, folder=is_folder).resolve())
             if other is not None:
                 raise UserError(
                     f'the result {target} of {source.path} would overwrite {other} or its result: '

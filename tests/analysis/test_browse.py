@@ -71,15 +71,18 @@ def test_mosaics_come_from_several_images(shapes, tmp_path):
     assert sheet.shape[0] > SIDE
 
 
-def test_boxes_of_a_test_pipeline_are_on_their_objects():
+@pytest.mark.parametrize('padding', [0, 32])
+def test_boxes_of_a_test_pipeline_are_on_their_objects(padding):
     """Test annotations are in pixels of the original image, here twice the size of the input."""
     from mmdet.structures import DetDataSample
     from mmdet.visualization import DetLocalVisualizer
     from mmengine.structures import InstanceData
 
-    image = np.zeros((64, 96, 3), np.uint8)
+    image = np.zeros((64 + padding, 96, 3), np.uint8)
     image[16:32, 24:48] = 255  # the object, in input pixels
-    sample = DetDataSample(metainfo=dict(img_shape=(64, 96), ori_shape=(128, 192)))
+    meta = dict(img_shape=image.shape[:2], ori_shape=(128, 192))  # with the padding of `Pad`
+    meta |= dict(scale_factor=(0.5, 0.5)) if padding else {}
+    sample = DetDataSample(metainfo=meta)
     sample.gt_instances = InstanceData(
         bboxes=torch.tensor([[48.0, 32.0, 96.0, 64.0]]), labels=torch.tensor([0])
     )
@@ -92,6 +95,7 @@ def test_boxes_of_a_test_pipeline_are_on_their_objects():
     assert abs(columns.min() - 24 * factor) < 5
     assert abs(columns.max() - 48 * factor) < 5
     assert abs(rows.max() - 32 * factor) < 5
+    assert picture.shape[:2] == (round(64 * factor), SIDE)
 
 
 def test_the_original_is_on_the_left(shapes):

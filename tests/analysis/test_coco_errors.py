@@ -106,6 +106,16 @@ def test_missed_objects_cost_recall_until_the_last_curve(tmp_path):
     assert areas == pytest.approx([51 / 101] * 6 + [1])  # recalls from 0.00 to 0.50
 
 
+@pytest.mark.parametrize('kind', ['bbox', 'segm'])
+def test_annotations_of_unlisted_images_are_not_missed(kind, tmp_path):
+    path = write_truth(tmp_path, [thing(CAT, LEFT)])
+    content = json.loads(path.read_text())
+    content['annotations'].append({**content['annotations'][0], 'image_id': 99})
+    path.write_text(json.dumps(content))
+    analysis = analyze_errors(read_ground_truth(path), [thing(CAT, LEFT, 0.9)], kind)
+    assert analysis.areas('cat')[:, SIZES.index('all')].tolist() == pytest.approx([1] * 7)
+
+
 def test_every_size_counts_its_own_objects(tmp_path):
     large = thing(CAT, [0, 0, 150, 150], image=1)
     found = [thing(CAT, LEFT, 0.9)]

@@ -5,7 +5,7 @@ import colorsys
 import numpy as np
 import pytest
 
-from mmeffvit.inference.drawing import SAFE, draw, make_palette, write
+from mmeffvit.inference.drawing import SAFE, draw, make_palette, with_palette, write
 from mmeffvit.inference.results import Detections
 
 RED, GREEN = np.array([255, 0, 0]), np.array([0, 255, 0])
@@ -29,6 +29,7 @@ def test_two_classes_have_distinct_hues_and_classes_of_others_no_colors():
         hues = [colorsys.rgb_to_hsv(*color)[0] for color in palette[:2] / 255]
         assert 0.25 < abs(hues[0] - hues[1]) < 0.75
     assert make_palette(coco, 80).tolist() == [list(color) for color in coco]
+    assert len(with_palette(dict(classes=('thing',) * 90, palette=coco))['palette']) >= 90
 
 
 @pytest.mark.parametrize('background', SAFE[:7])

@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from mmeffvit.errors import UserError
-from mmeffvit.inference.inputs import Frame, Media
+from mmeffvit.inference.inputs import Frame, Media, find_inputs
 from mmeffvit.inference.predict import PredictOptions, predict
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.inference.results import LabelMap
-from mmeffvit.inference.writers import LabelMapWriter
+from mmeffvit.inference.writers import DrawingWriter, LabelMapWriter
 from tests.hostile.world import write_video
 from tests.inference.untrained import FEW, Untrained, save_untrained
 from tests.learning.cases import BY_HEAD, CASES
@@ -173,6 +173,38 @@ def test_a_video_becomes_a_video_with_results_per_frame(head, untrained, tmp_pat
         assert [image['file_name'] for image in listed] == names
     else:
         assert sorted(str(path.relative_to(out)) for path in out.rglob('*.png')) == names
+
+
+@pytest.mark.parametrize('rate', [59.94, 119.433, 777.77])
+def test_drawn_videos_keep_their_rate_and_odd_sides(rate, tmp_path):
+    image = np.zeros((63, 65, 3), np.uint8)
+    media = Media(*[Path('a.mp4')] * 4)
+    writer = DrawingWriter(tmp_path, lambda image, _: image)
+    for number in range(3):
+        writer.write(Frame(media, number, image, rate), None)
+    writer.close()
+    drawn = cv2.VideoCapture(str(tmp_path / 'a.mp4'))
+    assert drawn.get(cv2.CAP_PROP_FPS) == pytest.approx(rate, rel=1e-4)
+    assert drawn.read()[1].shape == (64, 66, 3)
+
+
+def test_pictures_and_label_maps_of_a_video_need_folders_of_their_own(untrained, tmp_path):
+    clip = tmp_path / 'clips/a.mp4'
+    clip.parent.mkdir()
+    write_video(clip, 'mp4v')
+    with pytest.raises(UserError, match=r'a\.mp4 would overwrite .*: choose other folders'):
+        run(untrained('PSPNet'), clip, drawings=tmp_path / 'o', label_maps=tmp_path / 'o')
+    with pytest.raises(UserError, match=r"output '.*a\.mp4' is a file that exists already"):
+        run(untrained('PSPNet'), clip, label_maps=clip.parent)
+
+
+def test_a_glob_finds_the_files_of_its_folders_once(tmp_path):
+    for name in ('x.png', 'sub/y.png', 'sub/n.txt'):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b'')
+    found = find_inputs([f'{tmp_path}/**'], unique=False)
+    assert sorted(source.path.name for source in found.sources) == ['x.png', 'y.png']
+    assert (found.others, found.unreadable) == ({'.txt': 1}, [])
 
 
 def test_invalid_arguments_are_reported_before_the_first_image(untrained, shapes, tmp_path):

@@ -97,7 +97,7 @@ def config_metadata(
     described['classes'] = json.dumps(check_names(dataset_meta.get('classes') or (), 'the dataset'))
     palette = dataset_meta.get('palette')
     if isinstance(palette, list | tuple):  # not the name of one
-        described['palette'] = json.dumps(palette)
+        described['palette'] = json.dumps([list(map(int, color)) for color in palette])
     return described
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from mmeffvit.config.datasets import limit_tests
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
+from mmeffvit.inference.drawing import with_palette
 from mmeffvit.train.checks.classes import check_heads
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.checks.run import load_checked
@@ -115,6 +116,8 @@ def open_test(
         with building(config):
             dataset = runner.test_loop.dataloader.dataset
         name_unreadable(dataset)
+        if show_dir and config.default_scope != 'mmpretrain':
+            runner.visualizer.dataset_meta = with_palette(dataset.metainfo)
         prepare_metrics(runner.test_loop.evaluator, config.work_dir)
         if max_images is not None:
             restrict_annotations(runner.test_loop.evaluator, dataset)

@@ -131,6 +131,12 @@ LAST_STEPS = [(name, suffix) for suffix in ('.param', '.tflite') for name in (
     DETECTOR, 'rtmdet_swiftformer_xs', 'ssdlite_mobilevitv2_050', SEGMENTOR)]  # fmt: skip
 
 
+def test_colors_of_a_checkpoint_may_be_integers_of_numpy():
+    model, colors = models.tiny(SEGMENTOR), [tuple(np.array([1, 2, 3]))]
+    meta = config_metadata(models.config_of(SEGMENTOR), model, dict(palette=colors))
+    assert meta['palette'] == '[[1, 2, 3]]'
+
+
 @cache
 def without_last_steps(name: str, suffix: str) -> Path:
     """The tiny model of a config in a file that leaves NMS or argmax to the predictor."""

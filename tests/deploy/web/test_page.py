@@ -190,6 +190,27 @@ def test_without_its_cdn_the_page_names_the_option_that_bundles_the_runtime(tmp_
     assert 'mmeffvit web MODEL OUT_DIR --bundle' in text
 
 
+CLICKED_TWICE = """(async () => {
+    const devices = navigator.mediaDevices, ask = devices.getUserMedia.bind(devices);
+    const streams = [], camera = document.getElementById('camera');
+    devices.getUserMedia = async (wanted) => (streams.push(await ask(wanted)), streams.at(-1));
+    const seen = new Promise((done) => document.addEventListener('prediction', done));
+    camera.click();
+    camera.click();
+    await seen;
+    const running = streams.map((stream) => stream.active);
+    camera.click();
+    return [running, streams.map((stream) => stream.active)];
+})()"""
+
+
+def test_a_second_click_while_the_camera_starts_opens_no_second_stream(tab, write, tmp_path):
+    with serve(write(red_file(tmp_path / 'model.onnx'))) as address:
+        assert tab.open(address) == 'ready'
+        running, stopped = tab.evaluate(CLICKED_TWICE)
+    assert (sum(running), sum(stopped)) == (1, 0)
+
+
 WEBGPU = ('--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan')
 AT_ONCE = """(async () => {
     const {Model} = await import('./model.js');

@@ -92,7 +92,7 @@ async function showFile(file) {
     const picture = await readFile(file);
     if (mine !== turn) return;
     await look(picture, mine);
-    view.status.textContent = file.name;
+    if (mine === turn) view.status.textContent = file.name;
   } catch (error) {
     if (mine === turn) showError(error.message);
   }
@@ -102,7 +102,9 @@ async function runCamera() {
   const mine = ++turn;
   clearError();
   try {
-    video = await startCamera();
+    const started = await startCamera();
+    if (mine !== turn) return stopCamera(started);
+    video = started;
     view.camera.textContent = 'Stop the camera';
     view.status.textContent = 'The camera is on.';
     while (video && mine === turn) {
@@ -110,6 +112,7 @@ async function runCamera() {
       await new Promise(requestAnimationFrame);
     }
   } catch (error) {
+    if (mine !== turn) return;
     endCamera();
     showError(error.message);
   }
