@@ -85,7 +85,9 @@ def test_three_files_with_named_blobs_are_written(tmp_path):
         open_model(out)
     for suffix in ('.json', '.bin'):
         out.with_suffix(suffix).unlink()
-        with pytest.raises(UserError, match=rf'param needs model\.ncnn\{suffix} of the same export'):
+        with pytest.raises(
+            UserError, match=rf'param needs model\.ncnn\{suffix} of the same export'
+        ):
             open_model(out)
 
 
