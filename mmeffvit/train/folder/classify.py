@@ -59,8 +59,8 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
 def check_options(options: FinetuneOptions) -> None:
     """Reject options that would have no effect."""
     given = {name: v for name, v in asdict(options.overrides).items() if name not in USED}
-    given |= dict(export=options.export)
-    unset = {**asdict(Overrides()), 'export': None}
+    given |= dict(export=options.export, int8=options.int8)
+    unset = {**asdict(Overrides()), 'export': None, 'int8': False}
     wrong = [spelled(name) for name, value in given.items() if value != unset[name]]
     if wrong or not isinstance(options.overrides.batch or 1, int):
         option = wrong[0] if wrong else '--batch auto'

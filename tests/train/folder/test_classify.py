@@ -53,6 +53,8 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
         options = FinetuneOptions(overrides=Overrides(**overrides), work_dir=tmp_path / 'work')
         with pytest.raises(UserError, match=f'--{option} is not for classifiers'):
             classify(flowers, options)
+    with pytest.raises(UserError, match='--int8 is not for classifiers'):
+        classify(flowers, FinetuneOptions(int8=True, work_dir=tmp_path / 'work'))
     with pytest.raises(UserError, match='is no classifier without a teacher'):
         classify(flowers, FinetuneOptions(model='rtmdet_shvit_s1', work_dir=tmp_path / 'work'))
     parts = tmp_path / 'parts'
