@@ -199,7 +199,8 @@ def test_losses_that_cannot_be_are_a_user_error(tmp_path):
     options = DistillOptions(losses=['cwd'])
     with pytest.raises(UserError, match='--losses compare with a teacher that runs in every step'):
         make_teaching(str(path), base, options)
-    assert make_teaching(str(path), base, DistillOptions()).teacher is None
+    for losses in (None, ['none']):
+        assert make_teaching(str(path), base, DistillOptions(losses=losses)).teacher is None
     model = make_teaching('rtmdet_shvit_s1', base, DistillOptions())
     assert (model.teacher, model.losses) == ('rtmdet_shvit_s1', ('cwd',))
     assert make_teaching(str(Path('x')), base, DistillOptions(losses=['none'])).teacher is None
