@@ -62,6 +62,23 @@ def test_invalid_calls_end_in_one_message(arguments, words, capsys):
 
 
 @pytest.mark.parametrize(
+    ('arguments', 'expected'),
+    [
+        ('test a --tta b.pth', dict(config='a', checkpoint='b.pth')),
+        ('test --tta a -- -b.pth', dict(config='a', checkpoint='-b.pth')),
+        ('export a b.pth --half c.onnx', dict(checkpoint='b.pth', out=Path('c.onnx'))),
+        ('export a --half c.onnx', dict(checkpoint=None, out=Path('c.onnx'))),
+        ('predict a b.jpg --batch 1 c.jpg', dict(inputs=['b.jpg', 'c.jpg'], batch_size=1)),
+        ('distill a b c.pth --seed 1 d', dict(teacher='b', images=['c.pth', 'd'])),
+    ],
+)
+def test_arguments_stand_before_and_after_options(arguments, expected):
+    name, *words = arguments.split()
+    values = vars(import_command(name).make_parser().parse_args(words))
+    assert values.items() >= expected.items()
+
+
+@pytest.mark.parametrize(
     ('arguments', 'shown', 'hidden'),
     [
         (
