@@ -333,6 +333,10 @@ def test_processes_share_a_batch_equally():
         make_recipe(base, pictures, Overrides(batch=6, processes=4))
     with pytest.raises(UserError, match='--batch is 32, but the training set has 20 images'):
         make_recipe(base, pictures, Overrides(batch=32))
+    for processes, needed in ((None, '1 process needs 2'), (4, '4 processes needs 8')):
+        words = f'training in {needed} images, but the training set has 1 image'
+        with pytest.raises(UserError, match=words):
+            make_recipe(base, pictures[:1], Overrides(processes=processes))
 
 
 @pytest.mark.parametrize(
