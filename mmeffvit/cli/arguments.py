@@ -56,6 +56,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> argparse.Namespace:
         values, unknown = self.parse_known_args(args, namespace)
+        if unknown:  # it finds no argument that may be left out after an option
+            values, unknown = self.parse_known_intermixed_args(args, namespace)
         if unknown:
             near = get_close_matches(unknown[0].partition('=')[0], self._option_string_actions, 1)
             hint = f'; did you mean {near[0]}?' if near else ''

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from glob import has_magic
 from pathlib import Path
 
+from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.download import FOLDER
 from mmeffvit.models.checkpoints.sources import copy_into
 from mmeffvit.zoo import find_model, list_models
-from mmeffvit.zoo.metafile import weights_of
 
 from .arguments import new_parser, output_folder
 
@@ -36,5 +36,10 @@ def addresses(name: str) -> list[str]:
     """The URLs of the weights of a model, a pattern of models, or a URL itself."""
     if '://' in name:
         return [name]
-    models = list_models(name, pretrained=True) if has_magic(name) else []
-    return [find_model(model).weights or weights_of(model) for model in models or [name]]
+    models = list_models(name) if has_magic(name) else []
+    found = [find_model(model).weights for model in models or [name]]
+    if not any(found):
+        raise UserError(
+            f'no weights are released for {name}; `mmeffvit models --released` lists models'
+        )
+    return [address for address in found if address]

@@ -17,7 +17,7 @@ from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.analysis.curves import plot_curves
 from mmeffvit.analysis.error_curves import analyze
 from mmeffvit.analysis.per_class import report_per_class
-from mmeffvit.config.datasets import datasets_of
+from mmeffvit.config.datasets import datasets_of, evaluated_split
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.evaluate import FileStep
 from mmeffvit.deploy.export import ToolOptions, export_model
@@ -139,8 +139,7 @@ class FinishedRun:
     @property
     def split(self) -> str:
         """The split that is tested: the validation images, if there are no test images."""
-        (tested, *_) = datasets_of(self.config, 'test')
-        return Path(tested['ann_file']).stem
+        return evaluated_split(self.config)
 
     @property
     def result(self) -> Path:

@@ -15,21 +15,28 @@ COMMANDS = {
 TASKS = ('detect', 'segment', 'classify', 'pose', 'obb', 'yolo')
 FIRST = 'the model is the first argument, without a name'
 TEST_DATA = '--cfg-options data_root=FOLDER'
+TEST_SCORE = '--cfg-options model.test_cfg.score_thr=SCORE'
 GPUS = 'CUDA_VISIBLE_DEVICES=0,1 before the command, and --nproc-per-node 2'
 NO_WINDOW = 'no window is opened, and files are always written: leave it out'
 Answers = dict[str, dict[str, str]]  # by argument, then by command; '' is any other
 ULTRALYTICS: Answers = {
     'imgsz': {
         'train': '--image-size PIXELS',
+        'distill': '--image-size PIXELS',
         'export': '--shape HEIGHT WIDTH',
+        'quantize': '--shape HEIGHT WIDTH',
         'profile': '--shape HEIGHT WIDTH',
         '': '--cfg-options, on the Resize of the test pipeline',
     },
-    'data': {'train': 'the dataset is the first argument: mmeffvit train FOLDER', '': TEST_DATA},
+    'data': {
+        'train': 'the dataset is the first argument: mmeffvit train FOLDER',
+        'distill': '--labeled DATA',
+        '': TEST_DATA,
+    },
     'model': {'': FIRST},
     'weights': {'': 'the checkpoint follows the config, without a name'},
     'source': {'': 'images follow the model, without a name'},
-    'conf': {'': '--score-thr SCORE'},
+    'conf': {'test': TEST_SCORE, '': '--score-thr SCORE'},
     'iou': {'': '--cfg-options model.test_cfg.nms.iou_threshold=IOU'},
     'project': {'predict': '--out-dir FOLDER', '': '--work-dir FOLDER'},
     'name': {'predict': '--out-dir FOLDER', '': '--work-dir FOLDER'},
@@ -52,10 +59,12 @@ OPENMMLAB: Answers = {
     'gpu_id': {'train': GPUS, '': 'CUDA_VISIBLE_DEVICES=N before the command'},
     'eval': {'test': 'test_evaluator in the config sets the metrics'},
     'pred_score_thr': {'predict': '--score-thr SCORE'},
-    'show_score_thr': {'test': '--cfg-options model.test_cfg.score_thr=SCORE'},
+    'show_score_thr': {'test': TEST_SCORE},
     'batch_size': {'train': '--batch N', 'predict': '--batch N'},
     'output_dir': {
         'train': '--work-dir FOLDER',
+        'distill': '--work-dir FOLDER',
+        'suite': '--work-dir FOLDER',
         'test': '--show-dir FOLDER',
         'export': 'the output file is the last argument, without a name',
         '': '--out-dir FOLDER',
@@ -98,5 +107,6 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
             parser.error(f"{argument!r} is Ultralytics' spelling; here: {ours} {match[3]}")
         for whose, table in (("Ultralytics'", ULTRALYTICS), ("OpenMMLab's", OPENMMLAB)):
             answers = table.get(name, {})
-            if answer := answers.get(command, answers.get('')):
+            answer = answers.get(command, answers.get('', ''))
+            if answer and set(re.findall('--[a-z-]+', answer)) <= {*options}:
                 parser.error(f'{argument!r} is {whose} spelling; here: {answer}')

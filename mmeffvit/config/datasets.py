@@ -38,6 +38,11 @@ def datasets_of(config: Config | Mapping[str, Any], split: str) -> list[Mapping]
     return list(datasets_in((config.get(f'{split}_dataloader') or {}).get('dataset')))
 
 
+def evaluated_split(config: Config) -> str:
+    """The split that a config of a dataset tests, which may have no test images."""
+    return Path(datasets_of(config, 'test')[0].get('ann_file', 'test')).stem
+
+
 def eval_dataset(config: Config) -> Mapping[str, Any]:
     """The first test dataset of the config, else the first validation one; empty if none."""
     split = 'test' if config.get('test_dataloader') else 'val'

@@ -52,6 +52,17 @@ def test_every_command_has_help_with_an_example_that_it_takes(name, capsys):
         (['predict', 'a.onnx', 'b.jpg', '--conf=0.5'], '--score-thr SCORE'),
         (['dist_train.sh', 'a.py', '8'], 'here: `mmeffvit train`'),
         (['train', 'a.py', '--output-dir', 'b'], '--work-dir FOLDER'),
+        (['suite', '--output-dir', 'b'], '--work-dir FOLDER'),
+        (['test', 'a.py', '--conf', '0.3'], 'model.test_cfg.score_thr=SCORE'),
+        (['distill', 'a', 'b', 'c', '--data', 'd'], '--labeled DATA'),
+        (
+            ['quantize', 'a.onnx', 'b', 'c.onnx', '--batch', '4'],
+            'unrecognized arguments: --batch 4',
+        ),
+        (['export', 'a', 'b.onnx', '--name', 'c'], 'unrecognized arguments: --name c'),
+        (['download', 'rtmdet*', '--out-dir', 'b'], 'no weights are released for rtmdet*'),
+        (['download', 'no_such*', '--out-dir', 'b'], "no model 'no_such*'"),
+        (['test', 'a', '--seed', '1', 'b.pth', 'c'], 'unrecognized arguments: c'),
     ],
 )
 def test_invalid_calls_end_in_one_message(arguments, words, capsys):
@@ -59,6 +70,23 @@ def test_invalid_calls_end_in_one_message(arguments, words, capsys):
         main(arguments)
     assert end.value.code == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'expected'),
+    [
+        ('test a --tta b.pth', dict(config='a', checkpoint='b.pth')),
+        ('test --tta a -- -b.pth', dict(config='a', checkpoint='-b.pth')),
+        ('export a b.pth --half c.onnx', dict(checkpoint='b.pth', out=Path('c.onnx'))),
+        ('export a --half c.onnx', dict(checkpoint=None, out=Path('c.onnx'))),
+        ('predict a b.jpg --batch 1 c.jpg', dict(inputs=['b.jpg', 'c.jpg'], batch_size=1)),
+        ('distill a b c.pth --seed 1 d', dict(teacher='b', images=['c.pth', 'd'])),
+    ],
+)
+def test_arguments_stand_before_and_after_options(arguments, expected):
+    name, *words = arguments.split()
+    values = vars(import_command(name).make_parser().parse_args(words))
+    assert values.items() >= expected.items()
 
 
 @pytest.mark.parametrize(

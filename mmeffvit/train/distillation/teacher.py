@@ -154,7 +154,7 @@ class TeacherHook(Hook):
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Load the adapters of a resumed run."""
-        if self.optimizer is not None and KEY in checkpoint:
+        if runner._resume and self.optimizer is not None and KEY in checkpoint:
             self.pair.adapters.load_state_dict(checkpoint[KEY]['adapters'])
             self.optimizer.load_state_dict(checkpoint[KEY]['optimizer'])
 

@@ -31,7 +31,8 @@ def advice(
         yield f'{low}: train longer, with --epochs N, or see {PAGE}'
     elif unlearned:
         is_weighted = config.default_scope == 'mmseg' and 'class_weights' in config
-        balance = '' if is_weighted else ', or --class-balanced'
+        repeats = config.train_dataloader.dataset.type == 'ClassBalancedDataset'
+        balance = '' if is_weighted or repeats else ', or --class-balanced'
         them = 'it' if len(unlearned) == 1 else 'them'
         yield (
             f'WARNING: {name.replace("mIoU", "IoU")} is 0 for {listed(unlearned, SHOWN)}: train '

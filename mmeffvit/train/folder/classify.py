@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from mmeffvit.config.beside import Code, assign, comment
+from mmeffvit.config.datasets import SPLITS, evaluated_split
 from mmeffvit.config.load import load_config
 from mmeffvit.data.faults import IMAGE_CUT
 from mmeffvit.data.prepare import prepare
@@ -58,8 +59,8 @@ def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
 def check_options(options: FinetuneOptions) -> None:
     """Reject options that would have no effect."""
     given = {name: v for name, v in asdict(options.overrides).items() if name not in USED}
-    given |= dict(export=options.export)
-    unset = {**asdict(Overrides()), 'export': None}
+    given |= dict(export=options.export, int8=options.int8)
+    unset = {**asdict(Overrides()), 'export': None, 'int8': False}
     wrong = [spelled(name) for name, value in given.items() if value != unset[name]]
     if wrong or not isinstance(options.overrides.batch or 1, int):
         option = wrong[0] if wrong else '--batch auto'
@@ -74,9 +75,11 @@ def evaluate_best(
     best = best_checkpoint(folder / 'run').path
     run = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
     _, metrics = evaluate(str(config), str(best), run)
-    title = f'\n{base.name} on {path.resolve().name}: {percent_text(metrics)}'
+    made = load_config(config, options.cfg_options)
+    where = f'on the {evaluated_split(made)} split'
+    title = f'\n{base.name} on {path.resolve().name}: {percent_text(metrics)} {where}'
     lines = [title, f'  best  {best}']
-    lines += advice(load_config(config), in_percent(metrics), known_weights(base))
+    lines += advice(made, in_percent(metrics), known_weights(base))
     logger.info('\n'.join(lines))
     logger.info(
         f'\nto test again:\n  mmeffvit test {shlex.quote(str(folder))}\n'
@@ -108,7 +111,8 @@ def write_classifier(path: Path, base: Base, config: Path, options: FinetuneOpti
     start, number = find_start(base, options.weights), len(data.splits['train'])
     what = f'{counted(len(data.classes), "class")}, {counted(number, "image")} to train'
     are_cut = IMAGE_CUT in data.findings.counts
-    lines = config_lines(number, options.overrides, start, base if are_cut else None)
+    cut = base if are_cut else None
+    lines = config_lines(number, options.overrides, start, cut, has_test='test' in data.splits)
     write_lines(config, base, data, what, names, lines)
     made = load_config(config)
     logger.info(
@@ -119,7 +123,12 @@ def write_classifier(path: Path, base: Base, config: Path, options: FinetuneOpti
 
 
 def config_lines(
-    number: int, overrides: Overrides, start: Start, cut: Base | None = None
+    number: int,
+    overrides: Overrides,
+    start: Start,
+    cut: Base | None = None,
+    *,
+    has_test: bool = False,
 ) -> list[str]:
     """The config for a number of training images, after the names that it reads.
 
@@ -132,8 +141,10 @@ def config_lines(
     interval = max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
     loading = dict(batch_size=batch, num_workers=workers)
-    pipelines = {} if cut is None else dict(train=cut.train_pipeline, val=cut.test_pipeline)
-    train, val = (
+    pipelines = {}
+    if cut is not None:
+        pipelines = dict(train=cut.train_pipeline, val=cut.test_pipeline, test=cut.test_pipeline)
+    train, val, test = (
         dict(
             type='CustomDataset',
             data_root=Code('data_root'),
@@ -142,7 +153,7 @@ def config_lines(
             metainfo=dict(classes=Code('classes')),
             **({'pipeline': with_cut_images(pipelines[split])} if pipelines else {}),
         )
-        for split in ('train', 'val')
+        for split in SPLITS
     )
     sampler = dict(_delete_=True, type='DefaultSampler', shuffle=True)
     counts = dict(num_classes=Code('len(classes)'))
@@ -151,7 +162,9 @@ def config_lines(
     return [
         assign('train_dataloader', dict(loading, sampler=sampler, drop_last=True, dataset=train)),
         assign('val_dataloader', dict(loading, dataset=val)),
-        'test_dataloader = val_dataloader',
+        assign('test_dataloader', dict(loading, dataset=test))
+        if has_test
+        else 'test_dataloader = val_dataloader',
         assign('val_evaluator', dict(topk=1)),
         'test_evaluator = val_evaluator',
         '',

@@ -104,7 +104,7 @@ def make_teaching(teacher: str, base: Base, options: DistillOptions) -> Teaching
     """The losses and the teacher of a student; a PyTorch model runs in every step."""
     wanted = options.losses
     is_model = not is_file_of_predictions(teacher) and classify(teacher) is not Kind.EXPORTED
-    if wanted is not None and not is_model:
+    if wanted not in (None, [NO_LOSS]) and not is_model:
         raise UserError(
             f'--losses compare with a teacher that runs in every step, and {teacher} does not: '
             'give its config and checkpoint'

@@ -150,7 +150,11 @@ def make_recipe(
     if overrides.steps:
         batch = min(batch, count)
     if batch > count:
-        raise UserError(f'--batch is {batch}, but the training set has {counted(count, "image")}')
+        what = f'--batch is {batch}'
+        if not overrides.batch:
+            wanted = counted(batch // MIN_SHARE, 'process')
+            what = f'training in {wanted} needs {batch} images'
+        raise UserError(f'{what}, but the training set has {counted(count, "image")}')
     processes = fit_processes(overrides.processes, batch)
     iterations = count // batch
     epochs = overrides.epochs or fit_epochs(base, size, count)

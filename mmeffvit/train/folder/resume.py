@@ -25,6 +25,7 @@ from .write_config import DATA, Teaching
 RECORD = 'options.json'  # beside the config
 LENGTHS = ('epochs', 'steps')
 NEEDED = ('train_dataloader', 'epochs', 'iterations')  # in the config
+POSITIONAL = ('teacher', 'checkpoint')  # arguments of distill
 STEPS = ('amp', 'cfg_options')  # that the config does not have
 RECORDED = {'data', 'config', 'weights', 'seed', *STEPS}.union(
     *({field.name for field in fields(own)} for own in (Overrides, PrepareOptions, Teaching))
@@ -108,10 +109,13 @@ def resumed(data: Path, config_path: Path, options: FinetuneOptions) -> Finetune
         if name in LENGTHS or value in (before.get(name), used.get(name)):
             continue
         was = before.get(name, used.get(name))
+        option, fix = spelled(name), 'Leave it out'
+        if name in POSITIONAL:
+            option, fix = f'the {name}', 'Give the same'
         raise UserError(
-            f'{spelled(name)} is {value}, and the run in '
+            f'{option} is {value}, and the run in '
             f'{config_path.parent} was started with {"the default" if was is None else was}: only '
-            '--epochs can change when a run is resumed. Leave it out, change it in '
+            f'--epochs can change when a run is resumed. {fix}, change it in '
             f'{config_path.name}, or choose another --work-dir'
         )
     epochs = options.overrides.epochs

@@ -1,7 +1,9 @@
 """A teacher in every step: losses reach the student alone, which stays an ordinary model."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.distillation.teacher import (
     DetectorPair,
     SegmentorPair,
+    TeacherHook,
     choose_losses,
     predictions,
 )
@@ -172,6 +175,21 @@ def test_a_run_with_a_teacher_saves_an_ordinary_student_and_is_resumed(shapes, t
     assert all(np.isfinite(scalars[f'train/loss_distill_{n}'].current()) for n in hook['losses'])
 
 
+def test_adapters_are_loaded_in_resumed_runs_alone():
+    hook = TeacherHook('x')
+    adapter = nn.Conv2d(2, 2, 1)
+    hook.pair = SimpleNamespace(adapters=adapter)
+    hook.optimizer = torch.optim.SGD(adapter.parameters())
+    checkpoint, before = {}, adapter.weight.detach().clone()
+    hook.before_save_checkpoint(None, checkpoint)
+    checkpoint = deepcopy(checkpoint)
+    nn.init.zeros_(adapter.weight)
+    hook.after_load_checkpoint(SimpleNamespace(_resume=False), checkpoint)
+    assert not adapter.weight.any()
+    hook.after_load_checkpoint(SimpleNamespace(_resume=True), checkpoint)
+    assert torch.equal(adapter.weight, before)
+
+
 def test_losses_that_cannot_be_are_a_user_error(tmp_path):
     with pytest.raises(UserError, match="no loss of mmdet is named 'pixels'; choose from cwd"):
         choose_losses(['pixels'], 'mmdet')
@@ -181,7 +199,8 @@ def test_losses_that_cannot_be_are_a_user_error(tmp_path):
     options = DistillOptions(losses=['cwd'])
     with pytest.raises(UserError, match='--losses compare with a teacher that runs in every step'):
         make_teaching(str(path), base, options)
-    assert make_teaching(str(path), base, DistillOptions()).teacher is None
+    for losses in (None, ['none']):
+        assert make_teaching(str(path), base, DistillOptions(losses=losses)).teacher is None
     model = make_teaching('rtmdet_shvit_s1', base, DistillOptions())
     assert (model.teacher, model.losses) == ('rtmdet_shvit_s1', ('cwd',))
     assert make_teaching(str(Path('x')), base, DistillOptions(losses=['none'])).teacher is None

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
+from mmeffvit.config.datasets import evaluated_split
 from mmeffvit.config.load import load_config
 from mmeffvit.data.detect import detect
 from mmeffvit.errors import UserError
@@ -52,6 +53,8 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
         options = FinetuneOptions(overrides=Overrides(**overrides), work_dir=tmp_path / 'work')
         with pytest.raises(UserError, match=f'--{option} is not for classifiers'):
             classify(flowers, options)
+    with pytest.raises(UserError, match='--int8 is not for classifiers'):
+        classify(flowers, FinetuneOptions(int8=True, work_dir=tmp_path / 'work'))
     with pytest.raises(UserError, match='is no classifier without a teacher'):
         classify(flowers, FinetuneOptions(model='rtmdet_shvit_s1', work_dir=tmp_path / 'work'))
     parts = tmp_path / 'parts'
@@ -70,9 +73,17 @@ def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_p
 @pytest.mark.parametrize(('epochs', 'number'), [(1, 40), (6, 10), (14, 5), (60, 300)])
 def test_a_classifier_reaches_its_learning_rate_and_no_batch_has_one_image(epochs, number):
     lines = config_lines(number, Overrides(epochs=epochs, batch=4), Start('random weights'))
-    names = dict(data_root='', index='', classes=['a', 'b'], val_dataloader={})
+    names = dict(data_root='', index='', classes=['a', 'b'])
     exec('\n'.join(lines), names)
     peak, _ = peak_and_end(Config({key: names[key] for key in NEEDED}))
     assert peak == pytest.approx(names['rate'], rel=0.02)
     assert names['train_dataloader']['drop_last']
     assert names['iterations'] == number // 4
+
+
+@pytest.mark.parametrize('has_test', [False, True])
+def test_a_classifier_is_tested_on_the_test_split_if_there_is_one(has_test):
+    lines = config_lines(8, Overrides(), Start('random weights'), has_test=has_test)
+    config = dict(data_root='', index='', classes=['a', 'b'])
+    exec('\n'.join(lines), config)
+    assert evaluated_split(config) == ('test' if has_test else 'val')

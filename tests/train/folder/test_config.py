@@ -275,6 +275,9 @@ def test_classes_that_are_not_learned_are_named_with_what_to_do(tmp_path):
     assert line.startswith('WARNING: IoU is 0 for sign, fence: train longer, with --epochs 12, or')
     line, *_ = advice(boxes, {'box AP': 26.7}, unlearned=['sign'])
     assert line.endswith('12, or --class-balanced, or add images of it')
+    balanced = write(tmp_path, 'rtmdet_swiftformer_xs', Overrides(epochs=6, balance=True))
+    line, *_ = advice(balanced, {'box AP': 26.7}, unlearned=['sign'])
+    assert line.endswith('12, or add images of it')
     (scratch,) = advice(maps, {'mIoU': 26.7})
     assert scratch.startswith('WARNING: trained from random weights')
 
@@ -333,6 +336,10 @@ def test_processes_share_a_batch_equally():
         make_recipe(base, pictures, Overrides(batch=6, processes=4))
     with pytest.raises(UserError, match='--batch is 32, but the training set has 20 images'):
         make_recipe(base, pictures, Overrides(batch=32))
+    for processes, needed in ((None, '1 process needs 2'), (4, '4 processes needs 8')):
+        words = f'training in {needed} images, but the training set has 1 image'
+        with pytest.raises(UserError, match=words):
+            make_recipe(base, pictures[:1], Overrides(processes=processes))
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,11 @@ def test_a_config_that_was_edited_is_not_rewritten(config):
         (dict(seed=4), '--seed is 4.*started with 3'),
         (dict(teaching=replace(OPTIONS.teaching, sure=0.5)), '--sure-score is 0.5'),
         (dict(teaching=replace(OPTIONS.teaching, losses=('crosskd',))), '--losses is'),
+        (
+            dict(teaching=replace(OPTIONS.teaching, teacher='b.py')),
+            'the teacher is b.py.*with teacher.py.*Give the same, change it',
+        ),
+        (dict(teaching=replace(OPTIONS.teaching, checkpoint='c.pth')), 'the checkpoint is c.pth'),
     ],
 )
 def test_other_options_that_differ_are_refused_by_name(config, changes, option):
