@@ -23,9 +23,8 @@ from mmeffvit.utils.text import counted
 
 from .base import Base, Start
 from .pipelines import pipelines
-from .recipe import Overrides, Recipe, class_weights, fit_warm_up
+from .recipe import OVERSAMPLED, Overrides, Recipe, class_weights, fit_warm_up
 
-OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
 DATA = 'data.json'
 LIMITS = ('max_per_img', 'nms_pre', 'num_queries')  # of objects in an image
 FLOOR = 0.02  # of the learning rate, that it ends at
@@ -167,9 +166,8 @@ def train_dataset(base: Base, overrides: Overrides, has_scores: bool) -> dict[st
     if not overrides.balance:
         return train
     inner = dict(type=base.config.train_dataloader.dataset.type) | train
-    return dict(
-        _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
-    )
+    wrapper = 'mmeffvit.ClassBalancedDataset'
+    return dict(_delete_=True, type=wrapper, oversample_thr=OVERSAMPLED, dataset=inner)
 
 
 def dataset(base: Base, name: str, **more: Any) -> dict[str, Any]:
@@ -338,7 +336,7 @@ def rate_lines(
     if accumulate > 1:
         wrapper['accumulative_counts'] = accumulate
     warm_up = fit_warm_up(epochs * iterations)
-    # in epochs where there are any: their length depends on --class-balanced and on the processes
+    # in epochs where there are any: their length depends on the processes
     start, end = ('warm_up', 'epochs * iterations')
     unit: dict[str, Any] = dict(by_epoch=False)
     if by_epoch:

@@ -1,20 +1,23 @@
 """The config that is written for a dataset: any model of ours, sizes and rates that follow."""
 
+import logging
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.optim import OptimWrapper
-from mmengine.registry import PARAM_SCHEDULERS
+from mmengine.registry import DATASETS, HOOKS, PARAM_SCHEDULERS
 
 from mmeffvit.config.beside import Code, assign, to_code
+from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
 from mmeffvit.config.load import load_config
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Object, Picture
-from mmeffvit.data.write import Split
+from mmeffvit.data.write import Split, write_coco
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.base import Base, Start, find_start
@@ -190,7 +193,7 @@ def test_options_are_in_the_config(tmp_path):
     assert config.optim_wrapper.accumulative_counts == 2
     assert config.model.backbone.frozen_stages == 1
     assert 'timm' in config.model.backbone.init_cfg.checkpoint
-    assert config.train_dataloader.dataset.type == 'ClassBalancedDataset'
+    assert config.train_dataloader.dataset.type == 'mmeffvit.ClassBalancedDataset'
     assert config.train_dataloader.dataset.dataset.type == 'CocoDataset'
     hooks = {hook['type']: hook for hook in config.custom_hooks}
     assert (
@@ -200,6 +203,32 @@ def test_options_are_in_the_config(tmp_path):
     assert config.optim_wrapper.optimizer.lr == fit_rate(Base.of('rtmdet_swiftformer_xs'), 8)
     never = write(tmp_path, 'rtmdet_swiftformer_xs', Overrides(patience=0))
     assert 'mmeffvit.EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
+
+
+def test_images_of_rare_classes_are_repeated_and_counted_and_their_mosaics_end(tmp_path):
+    base, overrides = Base.of('rtmdet_swiftformer_xs'), Overrides(balance=True, batch=4, epochs=10)
+    objects = [Object(label, (8, 8, 30, 20), 'x') for label in (0, 1)]
+    pictures = [Picture(tmp_path / f'{i}.jpg', objects[: 1 + (i == 7)], size=(64, 64))
+                for i in range(80)]  # fmt: skip
+    pictures[3].objects = []
+    data = DataSet('YOLO', tmp_path, ['a', 'b'], dict(train=pictures, val=pictures), Findings())
+    splits = write_coco(data, tmp_path / 'index')
+    recipe = make_recipe(base, pictures, overrides)
+    start = Start('x', keeps_backbone=True)
+    write_config(tmp_path / 'x.py', base, data, splits, recipe, overrides, start)
+    config = load_config(tmp_path / 'x.py')
+    with isolated('mmdet'):
+        dataset = DATASETS.build(config.train_dataloader.dataset)
+        (hook,) = settings_of(config.custom_hooks, 'PipelineSwitchHook')
+        loader = SimpleNamespace(dataset=dataset)
+        runner = SimpleNamespace(epoch=9, train_dataloader=loader, logger=logging.getLogger('x'))
+        HOOKS.build(hook).before_train_epoch(runner)
+    assert list(settings_of(config.train_pipeline, 'CachedMosaic'))
+    assert len(dataset) == 79 + 5  # the root of 0.3 / (1 / 80), rounded up
+    assert config.iterations == len(dataset) // 4
+    steps = dataset.dataset.pipeline.transforms
+    assert 'CachedMosaic' not in {type(step).__name__ for step in steps}
+    assert dataset.pipeline is dataset.dataset.pipeline
 
 
 def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp_path):
