@@ -30,6 +30,7 @@ from mmeffvit.train.folder.recipe import (
     make_recipe,
     why_one_process,
 )
+from mmeffvit.train.folder.run import from_scratch_notice
 from mmeffvit.train.folder.write_config import Teaching, schedule, write_config
 from mmeffvit.zoo import read_models
 from tests.configs.models import one_of_each_head_and_family
@@ -259,6 +260,19 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
     assert fit_rate(base, 1024, from_scratch=True) == fit_rate(base, 1024)
     sgd = Base.of('pspnet_mobilevitv2_050_ade20k')
     assert fit_rate(sgd, 4, from_scratch=True) == fit_rate(sgd, 4)
+
+
+@pytest.mark.parametrize(
+    ('name', 'accumulate', 'is_kept'),
+    [('rtmdet_swiftformer_xs', 1, True), ('rtmdet_swiftformer_xs', 64, False),
+     ('segformer_swiftformer_xs_ade20k', 1, False)],
+)  # fmt: skip
+def test_the_rate_from_scratch_is_kept_where_it_would_be_lowered(name, accumulate, is_kept):
+    base, overrides = Base.of(name), Overrides(batch=8, accumulate=accumulate)
+    pictures = [Picture(Path('x'), size=(64, 64))] * 400
+    recipe = make_recipe(base, pictures, overrides, from_scratch=True)
+    notice = from_scratch_notice(base, recipe, overrides)
+    assert ('the learning rate of the base is kept' in notice) == is_kept
 
 
 def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_steps(tmp_path):
