@@ -279,10 +279,12 @@ def model_part(
         model = merged(model, limits)
     if is_weighted(base, overrides, start):
         model = merged(model, weighted_loss(base))
-    backbone: dict[str, Any] = {}
+    own = base.config.model.backbone
+    unfrozen = dict(frozen_stages=-1, requires_grad=True) if start.is_scratch else {}
+    backbone = changed(own, lambda key, _: unfrozen.get(key))
     if not start.keeps_backbone and base.backbone_weights:
         backbone['init_cfg'] = None
-    if start.is_scratch and base.config.model.backbone.get('norm_eval'):
+    if start.is_scratch and own.get('norm_eval'):
         backbone['norm_eval'] = False  # statistics of random weights are meaningless
     if overrides.freeze is not None:
         backbone['frozen_stages'] = overrides.freeze

@@ -117,12 +117,22 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
     assert mentions(config.train_dataloader, 'with_mask') == base.needs_masks
     assert config.model.backbone.get('init_cfg') is None
     assert not config.model.backbone.get('norm_eval')
+    assert config.model.backbone.get('frozen_stages', -1) == -1
     total = config.epochs * config.iterations
     loop = config.train_cfg
     assert loop.get('max_iters', total) == total
     assert loop.get('max_epochs', config.epochs) == config.epochs
     assert peak_and_end(config) == pytest.approx((config.rate, 0.02 * config.rate), rel=0.05)
     assert config.default_hooks.checkpoint.save_best == base.metric
+
+
+def test_nothing_is_frozen_from_scratch(tmp_path):
+    name = 'deformabledetr_resnet_50'
+    scratch = write(tmp_path, name).model.backbone
+    assert (scratch.frozen_stages, scratch.norm_eval) == (-1, False)
+    assert scratch.norm_cfg == dict(type='BN', requires_grad=True)
+    pretrained = write(tmp_path, name, start=Start('x', keeps_backbone=True)).model.backbone
+    assert pretrained.to_dict() == Base.of(name).config.model.backbone.to_dict()
 
 
 @pytest.mark.parametrize(
