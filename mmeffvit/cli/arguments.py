@@ -257,9 +257,9 @@ def names_in(parser: argparse.ArgumentParser, title: str) -> tuple[str, ...]:
 
 
 def check_seed(seed: int | None) -> None:
-    """Reject what numpy's and torch's generators do not take."""
-    if seed is not None and not 0 <= seed < 2**32:
-        raise UserError(f'--seed is {seed}; give 0 to {2**32 - 1:,}')
+    """Reject what numpy's generators do not take; loaders add the numbers of their workers."""
+    if seed is not None and not 0 <= seed < 2**31:
+        raise UserError(f'--seed is {seed}; give 0 to {2**31 - 1:,}')
 
 
 def reject(

@@ -83,6 +83,7 @@ def test_a_missing_data_set_is_named_and_debug_shows_the_traceback(tmp_path):
     ('arguments', 'message'),
     [
         (('--device', 'cuda:7'), 'cuda:7.* from cpu'),
+        (('--seed', 2**32 - 1), '--seed is 4294967295; give 0 to 2,147,483,647'),
         (('--cfg-options', 'model.backbone.init_cfg.type=Pretrained',
           'model.backbone.init_cfg.checkpoint=weights.pth'), r'weights\.pth'),
     ],

@@ -1,7 +1,7 @@
 """Detection modules that mmdet lacks; of the models, only these import mmdet."""
 
 from .class_weighted_loss import ClassWeightedQualityFocalLoss
-from .datasets import ScoredCocoDataset
+from .datasets import ClassBalancedDataset, ScoredCocoDataset
 from .light import LightHead, PointTaskAlignedAssigner
 from .single_head_deformable import (
     ProjectedDeformableAttention,
@@ -12,6 +12,7 @@ from .ssdlite import SSDLiteAnchorGenerator, SSDLiteHead, SSDLiteNeck
 from .tta import InstanceTTAModel
 
 __all__ = [
+    'ClassBalancedDataset',
     'ClassWeightedQualityFocalLoss',
     'InstanceTTAModel',
     'LightHead',

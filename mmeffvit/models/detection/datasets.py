@@ -1,8 +1,23 @@
 """Datasets that mmdet lacks."""
 
+from mmcv.transforms import Compose
 from mmdet.datasets import CocoDataset
+from mmengine.dataset import ClassBalancedDataset as StockClassBalancedDataset
 
 from mmeffvit.registries import DATASETS
+
+
+@DATASETS.register_module()
+class ClassBalancedDataset(StockClassBalancedDataset):
+    """mmengine's wrapper, whose pipeline hooks can replace, such as mmdet's PipelineSwitchHook."""
+
+    @property
+    def pipeline(self) -> Compose:
+        return self.dataset.pipeline
+
+    @pipeline.setter
+    def pipeline(self, pipeline: Compose) -> None:
+        self.dataset.pipeline = pipeline
 
 
 @DATASETS.register_module()

@@ -13,9 +13,11 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmeffvit.registries import HOOKS
 from mmeffvit.utils.messages import logger
+from mmeffvit.utils.text import counted
 
 VALIDATED = 'step_validated'  # the step that was validated last
-STOPPING = 'early_stopping_'  # and a metric: validations without a better one, and the best
+# and a metric: validations without a better one, the best, and the steps that the run was to take
+STOPPING = 'early_stopping_'
 PATHS, SCORES = 'best_ckpt', 'best_score'  # mmengine's names, which more than one metric extend
 
 
@@ -133,6 +135,8 @@ def is_due(runner: Runner) -> bool:
 class EarlyStoppingHook(StockEarlyStoppingHook):
     """mmengine's hook, which a resumed run continues; an equal metric is no better one.
 
+    A run that is resumed with more epochs or steps counts from the start.
+
     Args:
         patience: Validations without a better metric after which training stops.
         min_delta: By how much a better metric is above the best one, or below it.
@@ -146,11 +150,22 @@ class EarlyStoppingHook(StockEarlyStoppingHook):
 
     def before_train(self, runner: Runner) -> None:
         first = 0, -inf if self.rule == 'greater' else inf
-        self.wait_count, self.best_score = runner.message_hub.runtime_info.get(
+        self.wait_count, self.best_score, *steps = runner.message_hub.runtime_info.get(
             STOPPING + self.monitor, first
         )
+        if steps and runner.max_iters > steps[0]:
+            self.wait_count = 0
         runner.train_loop.stop_training |= self.wait_count >= self.patience
 
     def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
         super().after_val_epoch(runner, metrics)
-        runner.message_hub.update_info(STOPPING + self.monitor, [self.wait_count, self.best_score])
+        state = [self.wait_count, self.best_score, runner.max_iters]
+        runner.message_hub.update_info(STOPPING + self.monitor, state)
+
+    def after_train(self, runner: Runner) -> None:
+        if self.wait_count >= self.patience and runner.iter < runner.max_iters:
+            logger.info(
+                f'stopped early: {self.monitor} did not improve in '
+                f'{counted(self.wait_count, "validation")}; to continue, resume with more epochs '
+                'than the config has'
+            )

@@ -12,12 +12,14 @@ from mmeffvit.data.predictions import Wanted, read_predictions
 from mmeffvit.data.prepare import PrepareOptions, Reader, read, split_off
 from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
+from mmeffvit.models.checkpoints import open_checkpoint
 from mmeffvit.train.distillation.teacher import choose_losses
 from mmeffvit.train.engine.metrics import in_percent
 from mmeffvit.utils.files import read_json, stamp
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import align, check_names, counted, listed
 from mmeffvit.zoo.nearest import nearest_config
+from mmeffvit.zoo.runs import saved_checkpoints
 from mmeffvit.zoo.source import Kind, classify, find_source
 
 from .base import AUTO, Base, in_place
@@ -250,7 +252,7 @@ def compare(
     """Train the student on the labels alone for as many steps, and report both."""
     steps, batch = steps_of(folder, base)
     logger.info(f'\nthe student alone, on the labels, for {counted(steps, "step")}')
-    overrides = replace(own.overrides, batch=batch, epochs=None, steps=steps)
+    overrides = replace(own.overrides, batch=batch, epochs=None, steps=steps, patience=0)
     has_config = (folder / ALONE / f'{base.name}.py').is_file()
     options = replace(
         own,
@@ -273,6 +275,7 @@ def compare(
 
 
 def steps_of(folder: Path, base: Base) -> tuple[int, int]:
-    """Steps of a run, and its batch size over all processes."""
+    """Steps that a run took, and its batch size over all processes."""
     config = load_config(folder / f'{base.name}.py')
-    return config.epochs * config.iterations, config.batch * config.get('processes', 1)
+    latest = open_checkpoint(saved_checkpoints(folder / 'run')[0])
+    return latest.meta['iter'], config.batch * config.get('processes', 1)

@@ -1,8 +1,10 @@
 """The training recipe of a small dataset, derived from its images."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 
 from mmengine.device import get_device
@@ -33,6 +35,7 @@ SCRATCH_BATCH = 4  # on a CPU: more steps help more than larger ones
 SCRATCH_RATE, SCRATCH_STEPS = 1e-3, 2000  # of a segmentor
 SCRATCH_CROP, MIN_CROP = 0.5, 256  # of a segmentor: share of an image's area; pixels of a side
 MAX_WEIGHT = 10.0  # of a class in a loss
+OVERSAMPLED = 0.3  # images of classes in less than this share of them are repeated
 FEWEST_STEPS = 4  # per epoch, with the default batch size
 SPELLED = {  # options whose names differ from those of their fields
     'fraction': 'val-fraction', 'sure': 'sure-score', 'processes': 'nproc-per-node',
@@ -156,7 +159,8 @@ def make_recipe(
             what = f'training in {wanted} needs {batch} images'
         raise UserError(f'{what}, but the training set has {counted(count, "image")}')
     processes = fit_processes(overrides.processes, batch)
-    iterations = count // batch
+    is_repeated = overrides.balance and not base.is_segmentor
+    iterations = (num_repeated(pictures) if is_repeated else count) // batch
     epochs = overrides.epochs or fit_epochs(base, size, count)
     if base.is_segmentor and from_scratch and not overrides.epochs:
         epochs = min(max(epochs, math.ceil(SCRATCH_STEPS / iterations)), EPOCHS[1])
@@ -205,6 +209,17 @@ def fit_crop(side: int) -> int:
     """A side of the crops of images with this side: smaller crops are more steps for their cost."""
     smaller = STRIDE * round(side * math.sqrt(SCRATCH_CROP) / STRIDE)
     return min(side, max(MIN_CROP, smaller))
+
+
+def num_repeated(pictures: Sequence[Picture]) -> int:
+    """Images in an epoch of mmengine's ClassBalancedDataset (arXiv:1908.03195)."""
+    labels = [{item.label for item in picture.objects} for picture in pictures]
+    counts = Counter(chain.from_iterable(labels))
+    times = {
+        label: math.ceil(math.sqrt(OVERSAMPLED / (count / len(pictures))))
+        for label, count in counts.items()
+    }
+    return sum(max((times[label] for label in found), default=1) for found in labels)
 
 
 def class_weights(counts: Sequence[int]) -> list[float]:

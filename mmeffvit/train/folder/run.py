@@ -166,7 +166,8 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
 def from_scratch_notice(base: Base, recipe: Recipe, overrides: Overrides) -> str:
     """How training from scratch differs."""
     changes = ['all layers and norms are trained']
-    if not overrides.lr and recipe.rate > fit_rate(base, recipe.batch * recipe.processes):
+    batch = recipe.batch * recipe.processes * overrides.accumulate
+    if not overrides.lr and recipe.rate == base.optimizer['lr'] > fit_rate(base, batch):
         changes.append('the learning rate of the base is kept, not lowered for the batch size')
     if base.last_pipeline and not recipe.has_mosaic:
         changes.append('there is no mosaic')

@@ -23,9 +23,8 @@ from mmeffvit.utils.text import counted
 
 from .base import Base, Start
 from .pipelines import pipelines
-from .recipe import Overrides, Recipe, class_weights, fit_warm_up
+from .recipe import OVERSAMPLED, Overrides, Recipe, class_weights, fit_warm_up
 
-OVERSAMPLED = 0.3  # classes in less than this share of the images are repeated
 DATA = 'data.json'
 LIMITS = ('max_per_img', 'nms_pre', 'num_queries')  # of objects in an image
 FLOOR = 0.02  # of the learning rate, that it ends at
@@ -167,9 +166,8 @@ def train_dataset(base: Base, overrides: Overrides, has_scores: bool) -> dict[st
     if not overrides.balance:
         return train
     inner = dict(type=base.config.train_dataloader.dataset.type) | train
-    return dict(
-        _delete_=True, type='ClassBalancedDataset', oversample_thr=OVERSAMPLED, dataset=inner
-    )
+    wrapper = 'mmeffvit.ClassBalancedDataset'
+    return dict(_delete_=True, type=wrapper, oversample_thr=OVERSAMPLED, dataset=inner)
 
 
 def dataset(base: Base, name: str, **more: Any) -> dict[str, Any]:
@@ -281,10 +279,12 @@ def model_part(
         model = merged(model, limits)
     if is_weighted(base, overrides, start):
         model = merged(model, weighted_loss(base))
-    backbone: dict[str, Any] = {}
+    own = base.config.model.backbone
+    unfrozen = dict(frozen_stages=-1, requires_grad=True) if start.is_scratch else {}
+    backbone = changed(own, lambda key, _: unfrozen.get(key))
     if not start.keeps_backbone and base.backbone_weights:
         backbone['init_cfg'] = None
-    if start.is_scratch and base.config.model.backbone.get('norm_eval'):
+    if start.is_scratch and own.get('norm_eval'):
         backbone['norm_eval'] = False  # statistics of random weights are meaningless
     if overrides.freeze is not None:
         backbone['frozen_stages'] = overrides.freeze
@@ -338,7 +338,7 @@ def rate_lines(
     if accumulate > 1:
         wrapper['accumulative_counts'] = accumulate
     warm_up = fit_warm_up(epochs * iterations)
-    # in epochs where there are any: their length depends on --class-balanced and on the processes
+    # in epochs where there are any: their length depends on the processes
     start, end = ('warm_up', 'epochs * iterations')
     unit: dict[str, Any] = dict(by_epoch=False)
     if by_epoch:
@@ -349,7 +349,7 @@ def rate_lines(
         begin=Code(start),
         end=Code(end),
         T_max=Code(f'{end} - {start}'),
-        eta_min=Code(f'{FLOOR} * rate'),
+        eta_min_ratio=FLOOR,
         **unit,
     )
     return [

@@ -109,7 +109,7 @@ def test_a_resumed_run_deletes_nothing_outside_of_its_folder(tmp_path):
 @pytest.mark.parametrize(
     ('values', 'last'), [((0.5, 0.4, 0.3, 0.2), 3), ((0.0,) * 5, 3), ((0.1, 0.2, 0.1, 0.3, 0.1), 5)]
 )
-def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, last, tmp_path):
+def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, last, tmp_path, log):
     def stops_early(runner: Runner) -> None:
         make_interruptible(runner)
         for patience in (2, 9):  # the second does not revoke the first
@@ -117,7 +117,8 @@ def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, la
 
     whole = train(tmp_path / 'whole', values, epochs=5, prepare=stops_early)
     assert whole.epoch == last
-    train(tmp_path / 'parts', values, epochs=2, prepare=stops_early)
+    with pytest.raises(StopIteration):  # at the third validation
+        train(tmp_path / 'parts', values[:2], epochs=5, prepare=stops_early)
     found = train(
         tmp_path / 'parts', values[2:], epochs=5, prepare=stops_early,
         resume=tmp_path / 'parts' / 'epoch_2.pth',
@@ -128,6 +129,13 @@ def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, la
         resume=tmp_path / 'parts' / f'epoch_{last}.pth',
     )  # fmt: skip
     assert again.epoch == last
+    line = f'stopped early: {KEY} did not improve in 2 validations; to continue, resume with more'
+    assert log.text.count(line) == (3 if last < 5 else 0)
+    longer = train(
+        tmp_path / 'parts', (0.0,) * 4, epochs=9, prepare=stops_early,
+        resume=tmp_path / 'parts' / f'epoch_{last}.pth',
+    )  # fmt: skip
+    assert longer.epoch == last + 2  # the count starts anew
 
 
 def test_a_first_validation_without_a_best_one_is_no_error_of_an_automatic_metric(tmp_path):

@@ -1,20 +1,23 @@
 """The config that is written for a dataset: any model of ours, sizes and rates that follow."""
 
+import logging
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.optim import OptimWrapper
-from mmengine.registry import PARAM_SCHEDULERS
+from mmengine.registry import DATASETS, HOOKS, PARAM_SCHEDULERS
 
 from mmeffvit.config.beside import Code, assign, to_code
+from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import datasets_of, eval_shape, mentions, settings_of
 from mmeffvit.config.load import load_config
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.records import DataSet, Object, Picture
-from mmeffvit.data.write import Split
+from mmeffvit.data.write import Split, write_coco
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.base import Base, Start, find_start
@@ -27,6 +30,7 @@ from mmeffvit.train.folder.recipe import (
     make_recipe,
     why_one_process,
 )
+from mmeffvit.train.folder.run import from_scratch_notice
 from mmeffvit.train.folder.write_config import Teaching, schedule, write_config
 from mmeffvit.zoo import read_models
 from tests.configs.models import one_of_each_head_and_family
@@ -113,12 +117,23 @@ def test_every_model_of_ours_can_be_fine_tuned(name, tmp_path):
     assert mentions(config.train_dataloader, 'with_mask') == base.needs_masks
     assert config.model.backbone.get('init_cfg') is None
     assert not config.model.backbone.get('norm_eval')
+    assert config.model.backbone.get('frozen_stages', -1) == -1
     total = config.epochs * config.iterations
     loop = config.train_cfg
     assert loop.get('max_iters', total) == total
     assert loop.get('max_epochs', config.epochs) == config.epochs
-    assert peak_and_end(config) == pytest.approx((config.rate, 0.02 * config.rate), rel=0.05)
+    for rate in (config.rate, 1e-6):  # --lr of `mmeffvit train CONFIG` replaces it
+        assert peak_and_end(config, rate) == pytest.approx((rate, 0.02 * rate), rel=0.05)
     assert config.default_hooks.checkpoint.save_best == base.metric
+
+
+def test_nothing_is_frozen_from_scratch(tmp_path):
+    name = 'deformabledetr_resnet_50'
+    scratch = write(tmp_path, name).model.backbone
+    assert (scratch.frozen_stages, scratch.norm_eval) == (-1, False)
+    assert scratch.norm_cfg == dict(type='BN', requires_grad=True)
+    pretrained = write(tmp_path, name, start=Start('x', keeps_backbone=True)).model.backbone
+    assert pretrained.to_dict() == Base.of(name).config.model.backbone.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -139,10 +154,10 @@ def test_large_images_are_decoded_as_small_as_training_needs_them(name, scales, 
         assert not list(settings_of(other, 'LoadReduced'))
 
 
-def peak_and_end(config: Config) -> tuple[float, float]:
-    """The highest and the last learning rate of a run."""
+def peak_and_end(config: Config, rate: float) -> tuple[float, float]:
+    """The highest and the last learning rate of a run with this one."""
     weight = torch.nn.Parameter(torch.zeros(1))
-    wrapper = OptimWrapper(torch.optim.SGD([weight], lr=config.rate))
+    wrapper = OptimWrapper(torch.optim.SGD([weight], lr=rate))
     schedulers = []
     for settings in config.to_dict()['param_scheduler']:
         kind = PARAM_SCHEDULERS.get(settings.pop('type'))
@@ -162,7 +177,7 @@ def peak_and_end(config: Config) -> tuple[float, float]:
 def test_short_runs_reach_the_learning_rate_too(count, tmp_path):
     for epochs in (1, 3):
         config = write(tmp_path, 'rtmdet_swiftformer_xs', Overrides(epochs=epochs), count=count)
-        peak, end = peak_and_end(config)
+        peak, end = peak_and_end(config, config.rate)
         assert peak == pytest.approx(config.rate, rel=0.02)
         assert end < 0.6 * peak or epochs == 1
 
@@ -190,7 +205,7 @@ def test_options_are_in_the_config(tmp_path):
     assert config.optim_wrapper.accumulative_counts == 2
     assert config.model.backbone.frozen_stages == 1
     assert 'timm' in config.model.backbone.init_cfg.checkpoint
-    assert config.train_dataloader.dataset.type == 'ClassBalancedDataset'
+    assert config.train_dataloader.dataset.type == 'mmeffvit.ClassBalancedDataset'
     assert config.train_dataloader.dataset.dataset.type == 'CocoDataset'
     hooks = {hook['type']: hook for hook in config.custom_hooks}
     assert (
@@ -200,6 +215,32 @@ def test_options_are_in_the_config(tmp_path):
     assert config.optim_wrapper.optimizer.lr == fit_rate(Base.of('rtmdet_swiftformer_xs'), 8)
     never = write(tmp_path, 'rtmdet_swiftformer_xs', Overrides(patience=0))
     assert 'mmeffvit.EarlyStoppingHook' not in {hook['type'] for hook in never.custom_hooks}
+
+
+def test_images_of_rare_classes_are_repeated_and_counted_and_their_mosaics_end(tmp_path):
+    base, overrides = Base.of('rtmdet_swiftformer_xs'), Overrides(balance=True, batch=4, epochs=10)
+    objects = [Object(label, (8, 8, 30, 20), 'x') for label in (0, 1)]
+    pictures = [Picture(tmp_path / f'{i}.jpg', objects[: 1 + (i == 7)], size=(64, 64))
+                for i in range(80)]  # fmt: skip
+    pictures[3].objects = []
+    data = DataSet('YOLO', tmp_path, ['a', 'b'], dict(train=pictures, val=pictures), Findings())
+    splits = write_coco(data, tmp_path / 'index')
+    recipe = make_recipe(base, pictures, overrides)
+    start = Start('x', keeps_backbone=True)
+    write_config(tmp_path / 'x.py', base, data, splits, recipe, overrides, start)
+    config = load_config(tmp_path / 'x.py')
+    with isolated('mmdet'):
+        dataset = DATASETS.build(config.train_dataloader.dataset)
+        (hook,) = settings_of(config.custom_hooks, 'PipelineSwitchHook')
+        loader = SimpleNamespace(dataset=dataset)
+        runner = SimpleNamespace(epoch=9, train_dataloader=loader, logger=logging.getLogger('x'))
+        HOOKS.build(hook).before_train_epoch(runner)
+    assert list(settings_of(config.train_pipeline, 'CachedMosaic'))
+    assert len(dataset) == 79 + 5  # the root of 0.3 / (1 / 80), rounded up
+    assert config.iterations == len(dataset) // 4
+    steps = dataset.dataset.pipeline.transforms
+    assert 'CachedMosaic' not in {type(step).__name__ for step in steps}
+    assert dataset.pipeline is dataset.dataset.pipeline
 
 
 def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp_path):
@@ -230,6 +271,19 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
     assert fit_rate(base, 1024, from_scratch=True) == fit_rate(base, 1024)
     sgd = Base.of('pspnet_mobilevitv2_050_ade20k')
     assert fit_rate(sgd, 4, from_scratch=True) == fit_rate(sgd, 4)
+
+
+@pytest.mark.parametrize(
+    ('name', 'accumulate', 'is_kept'),
+    [('rtmdet_swiftformer_xs', 1, True), ('rtmdet_swiftformer_xs', 64, False),
+     ('segformer_swiftformer_xs_ade20k', 1, False)],
+)  # fmt: skip
+def test_the_rate_from_scratch_is_kept_where_it_would_be_lowered(name, accumulate, is_kept):
+    base, overrides = Base.of(name), Overrides(batch=8, accumulate=accumulate)
+    pictures = [Picture(Path('x'), size=(64, 64))] * 400
+    recipe = make_recipe(base, pictures, overrides, from_scratch=True)
+    notice = from_scratch_notice(base, recipe, overrides)
+    assert ('the learning rate of the base is kept' in notice) == is_kept
 
 
 def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_steps(tmp_path):
@@ -319,7 +373,7 @@ def test_the_given_rate_is_the_one_that_the_schedule_ends_below():
     lines = '\n'.join(schedule(base, recipe, Overrides(lr=3e-5)))
     assert 'rate = 3e-05\n' in lines
     assert 'lr=rate' in lines
-    assert 'eta_min=0.02 * rate' in lines
+    assert 'eta_min_ratio=0.02' in lines
 
 
 def test_processes_share_a_batch_equally():

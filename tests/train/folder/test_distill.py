@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.students import write_few
 from mmeffvit import ExportedPredictor
@@ -14,7 +15,7 @@ from mmeffvit.data.predictions import Wanted
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.data.shapes import CLASSES
 from mmeffvit.train.folder.base import Base
-from mmeffvit.train.folder.distill import DistillOptions, make_reader, open_student
+from mmeffvit.train.folder.distill import DistillOptions, make_reader, open_student, steps_of
 from tests.conftest import output_of, rejected
 from tests.data.sets import write_maps
 from tests.deploy import models
@@ -96,6 +97,15 @@ def test_a_student_learns_from_a_config_and_its_checkpoint_in_every_step(shapes,
         '--nproc-per-node', 2,
     )  # fmt: skip
     assert 'a teacher runs in one process: give --losses none' in message
+
+
+def test_a_run_that_stopped_early_is_compared_for_the_steps_that_it_took(tmp_path):
+    (tmp_path / 'run').mkdir()
+    (tmp_path / f'{STUDENT}.py').write_text('epochs, iterations, batch, processes = 5, 10, 4, 2')
+    for epoch in (2, 3):
+        content = dict(state_dict={'a': torch.zeros(1)}, meta=dict(epoch=epoch, iter=12 * epoch))
+        torch.save(content, tmp_path / 'run' / f'epoch_{epoch}.pth')
+    assert steps_of(tmp_path, Base.of(STUDENT)) == (36, 8)
 
 
 def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
