@@ -349,7 +349,7 @@ def rate_lines(
         begin=Code(start),
         end=Code(end),
         T_max=Code(f'{end} - {start}'),
-        eta_min_ratio=FLOOR,
+        eta_min=Code(f'{FLOOR} * rate'),
         **unit,
     )
     return [

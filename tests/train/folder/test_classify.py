@@ -75,7 +75,7 @@ def test_a_classifier_reaches_its_learning_rate_and_no_batch_has_one_image(epoch
     lines = config_lines(number, Overrides(epochs=epochs, batch=4), Start('random weights'))
     names = dict(data_root='', index='', classes=['a', 'b'])
     exec('\n'.join(lines), names)
-    peak, _ = peak_and_end(Config({key: names[key] for key in NEEDED}), names['rate'])
+    peak, _ = peak_and_end(Config({key: names[key] for key in NEEDED}))
     assert peak == pytest.approx(names['rate'], rel=0.02)
     assert names['train_dataloader']['drop_last']
     assert names['iterations'] == number // 4
