@@ -68,8 +68,8 @@ def build_backbone(settings: Mapping[str, Any]) -> nn.Module:
     cls = arguments.pop('type')
     try:
         return cls(**arguments)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{cls.__name__}: {error}') from error
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f'{cls.__name__}: {str(error) or type(error).__name__}') from error
 
 
 def _literal(text: str) -> Any:

@@ -207,7 +207,8 @@ def eval_shape(config: Config) -> tuple[int, int] | None:
         return tuple(preprocessor['size'])
     if config.default_scope == 'mmpretrain':
         crop = next(settings_of(config.get('test_dataloader'), 'CenterCrop'), None)
-        return crop and (crop['crop_size'],) * 2
+        size = crop and crop['crop_size']  # a side, or width and height
+        return (size,) * 2 if isinstance(size, int) else size and tuple(size[::-1])
     if config.default_scope == 'mmdet':
         for resize in settings_of(config.get('test_dataloader'), 'Resize'):
             if isinstance(resize.get('scale'), list | tuple):

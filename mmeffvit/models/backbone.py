@@ -85,6 +85,8 @@ def cells(resolution: int | tuple[int, int], stride: int) -> tuple[int, int]:
 
 def drop_probs(drop_path_rate: float, depths: Sequence[int], index: int) -> list[float]:
     """Drop probabilities of a stage's blocks, increasing linearly over the network."""
+    if not 0 <= drop_path_rate < 1:
+        raise ValueError(f'drop_path_rate is {drop_path_rate}; it must be in [0, 1)')
     first, steps = sum(depths[:index]), max(sum(depths) - 1, 1)
     return [drop_path_rate * (first + i) / steps for i in range(depths[index])]
 

@@ -173,7 +173,8 @@ def partial_folder(out: str | os.PathLike) -> Iterator[Path]:
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(out.parent.absolute())
-    work = out.with_name(f'.{out.name[:200]}.{secrets.token_hex(4)}{PARTIAL}')
+    name = os.fsencode(out.name)[:200].decode(errors='ignore')  # a name has up to 255 bytes
+    work = out.with_name(f'.{name}.{secrets.token_hex(4)}{PARTIAL}')
     try:
         work.mkdir()
         with _locked_folder(work):

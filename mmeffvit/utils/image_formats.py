@@ -25,7 +25,7 @@ KINDS = {  # of other files, by how they begin
     rb'\x1c[\x01-\x0f\xf0]': 'IPTC',
     rb'\x00\x00\x00\x0cjP  |\xff\x4f\xff\x51': 'JPEG 2000',
     rb'.{4}ftyp(hei|hev|mif1|msf1)': 'HEIC',
-    rb'.{4}ftyp|RIFF.{4}AVI |\x1aE\xdf\xa3': 'a video',
+    rb'.{4}ftyp(?!avi[fs])|RIFF.{4}AVI |\x1aE\xdf\xa3': 'a video',
     rb'\x76\x2f\x31\x01': 'OpenEXR',
     rb'#\?R': 'Radiance HDR',
     rb'DDS ': 'DDS',

@@ -70,7 +70,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.remove:
         if check_venv():
-            shutil.rmtree(VENV)
+            remove_venv()
         return
     check_machine()
     start = time.monotonic()
@@ -102,6 +102,12 @@ def check_venv() -> bool:
     return there
 
 
+def remove_venv() -> None:
+    if VENV.is_symlink():
+        raise SetUpError(f'{VENV} is a link to another folder: remove the link')
+    shutil.rmtree(VENV)
+
+
 def create_venv() -> None:
     """Create .venv, and recreate it if it has another Python version or layout."""
     there = check_venv()
@@ -109,7 +115,7 @@ def create_venv() -> None:
         return
     if there:
         say(f'.venv is incomplete, outdated or of another Python than {sys.executable}: recreating')
-        shutil.rmtree(VENV)
+        remove_venv()
     say(f'creating .venv with Python {platform.python_version()}')
     VENV.mkdir()
     MARK.write_text(LAYOUT)

@@ -84,6 +84,9 @@ def count(
     Raises:
         UserError: If the target is neither a config nor a known backbone, or does not run.
     """
+    for name, value in (('--shape', min(shape or (1,))), ('--proposals', proposals)):
+        if value is not None and value < 1:
+            raise UserError(f'{name} is {value}; give 1 or more')
     if classify(target) is Kind.NAME:
         shape = shape or DEFAULT_SHAPES['backbone']
         build = partial(build_backbone, parse_backbone(target))

@@ -16,6 +16,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
+from mmeffvit.config.build import own_model_config
 from mmeffvit.errors import UserError
 from mmeffvit.models.layers.head_outputs import Visit, keep_only, remove
 from mmeffvit.train.engine.evaluate import open_test
@@ -225,8 +226,9 @@ def measured(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def digest_of_test(config: Config) -> str:
-    """A hash of the dataset and the metrics of the test."""
-    text = f'{config.test_dataloader.dataset} {config.test_evaluator}'
+    """A hash of the settings of the model, the dataset and the metrics of the test."""
+    model = own_model_config(config)
+    text = f'{model} {config.test_dataloader.dataset} {config.test_evaluator}'
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -251,7 +253,9 @@ def read_earlier(path: Path, subject: Mapping[str, Any]) -> dict[str, list[dict[
     if found['subject'] == subject:
         return layers
     if any(head['metrics'] for heads in layers.values() for head in heads):
-        raise UserError(f'{path} is of other weights or another test: choose another --out-dir')
+        raise UserError(
+            f'{path} is of other weights, another config or another test: choose another --out-dir'
+        )
     return {}
 
 

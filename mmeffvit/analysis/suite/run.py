@@ -72,7 +72,7 @@ def find_configs(patterns: Iterable[str]) -> list[Path]:
     """Configs matched by paths, globs or names of our own configs, without duplicates, in order."""
     found: dict[str, Path] = {}
     for pattern in patterns:
-        paths = sorted(glob(pattern))
+        paths = [pattern] if Path(pattern).is_file() else sorted(glob(pattern))
         if not paths and '/' not in pattern:
             name = f'{pattern.removesuffix(".py")}.py'
             paths = [str(path) for path in sorted(resource_dir('configs').glob(name))]
@@ -99,14 +99,14 @@ def enter(config_files: list[Path], table: Table, options: SuiteOptions) -> None
         digest, how = digest_of(config_file), ''
         if row.options not in ({}, started):
             how = f'with {row.options}, not with {started}'
-        elif row.digest not in ('', digest):
+        elif digest and row.digest not in ('', digest):
             how = f'with other settings than {config_file} has now'
         if how:
             raise UserError(
                 f'{config_file.stem} was started {how}: choose another --work-dir, or remove '
                 f'{options.work_dir / config_file.stem} and its row in {table.json}'
             )
-        row.options, row.digest = started, digest
+        row.options, row.digest = started, digest or row.digest
         row.config, model = str(config_file), read_models().get(config_file.stem)
         row.source, row.paper = model.published(of_weights=options.released) if model else ('', {})
         row.work_dir = str(options.work_dir / config_file.stem)

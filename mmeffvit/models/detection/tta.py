@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mmeffvit.registries import MODELS
 
+FIELDS = ('bboxes', 'scores', 'labels', 'masks')
 FLIPPED_AXES = {'horizontal': (-1,), 'vertical': (-2,), 'diagonal': (-2, -1)}
 
 
@@ -50,14 +51,11 @@ class InstanceTTAModel(BaseTTAModel):
 def unflip(view: DetDataSample) -> InstanceData:
     """Return the predictions of a view in the coordinates of the original image."""
     instances = view.pred_instances
-    if not view.metainfo.get('flip'):
-        return instances
-    direction = view.flip_direction
-    fields: dict[str, Tensor] = dict(
-        bboxes=bbox_flip(instances.bboxes, view.ori_shape, direction),
-        scores=instances.scores,
-        labels=instances.labels,
-    )
-    if 'masks' in instances:
-        fields['masks'] = torch.flip(instances.masks, FLIPPED_AXES[direction])
+    # others, such as the kernels of RTMDet-Ins, are of the view
+    fields: dict[str, Tensor] = {k: instances.get(k) for k in FIELDS if k in instances}
+    if view.metainfo.get('flip'):
+        direction = view.flip_direction
+        fields['bboxes'] = bbox_flip(fields['bboxes'], view.ori_shape, direction)
+        if 'masks' in fields:
+            fields['masks'] = torch.flip(fields['masks'], FLIPPED_AXES[direction])
     return InstanceData(**fields)

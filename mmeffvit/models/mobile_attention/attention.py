@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from mmeffvit.models.layers.choice import resolve_row
+from mmeffvit.models.layers.norms import unit_norm
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries, rows_of_queries
 
 from .heads import HeadMixer, split_heads
@@ -133,7 +133,7 @@ class MobileAttention(HeadMixer):
 
     def phi(self, x: Tensor) -> Tensor:
         """The features of queries or keys (B, M, D, N)."""
-        x = F.normalize(x, dim=2) if self.form.kernel == 'cosine_sigmoid' else x
+        x = unit_norm(x, dim=2) if self.form.kernel == 'cosine_sigmoid' else x
         return x.sigmoid()
 
     def compete(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:

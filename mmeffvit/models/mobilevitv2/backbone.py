@@ -30,6 +30,7 @@ STRIDES = (2, 4, 8, 16, 32)
 ODD_SIZES = ('official', 'restore')
 EXPANSION = 2
 PATCH_SIZE = 2
+WIDEST = 10.0  # multiple of the base width
 ATTENTIONS = {
     'separable': SeparableSelfAttention,
     'latents': LatentSelfAttention,
@@ -70,8 +71,11 @@ class MobileViTv2Arch:
     @classmethod
     def of_width(cls, width: float) -> 'MobileViTv2Arch':
         """The sizes at a multiple of the base width, rounded as the official code does."""
-        if not width > 0:
-            raise ValueError(f'arch is {width!r}; a multiple of the base width must be above 0')
+        if not 0 < width <= WIDEST:  # --cfg-options reads 050 as 50
+            raise ValueError(
+                f'arch is {width!r}; a multiple of the base width must be above 0 and at most '
+                f'{WIDEST}, such as 0.5 for the variant 050'
+            )
         return cls(
             stem_channels=round_to(min(max(32 * width, 16), 64), 8),
             channels=(
@@ -213,6 +217,9 @@ def attention_for(attention: Choice, stride: int) -> Callable[[int], nn.Module]:
     """The factory of the attention of a block at ``stride``, called with its channels."""
     chosen = choose(attention, ATTENTIONS)
     own = dict(patch_size=PATCH_SIZE)
+    side = chosen.keywords.get('patch_size', PATCH_SIZE)
+    if side not in (1, PATCH_SIZE):  # maps have even sides
+        raise ValueError(f'patch_size is {side!r}; choose 1 or {PATCH_SIZE}')
     if chosen.func is LinformerAttention:
         side = -(-TRAINING_SIDE // (PATCH_SIZE * stride))
         own['grid'] = (side, side)
@@ -254,8 +261,8 @@ class MobileViTv2(Backbone):
     Attention works on patches of 2 x 2, so a block resizes a map of odd height or width to the next
     even size. The official code never resizes it back, which shifts the grid of the later maps
     relative to the image by up to one cell: 224 x 224 gives 8 x 8 at stride 32, not 7 x 7. Maps of
-    images padded to a multiple of 64 are never resized; otherwise use a neck that resizes to the
-    size of the finer map, as mmdet's and mmseg's do.
+    images padded to a multiple of 64 are never resized; otherwise use ``odd_size='restore'``, or a
+    neck that resizes to the size of the finer map, such as ``FPN``.
 
     Inputs are RGB in [0, 1], without mean and standard deviation.
 

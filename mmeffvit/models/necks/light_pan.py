@@ -77,8 +77,8 @@ class LightPAN(BaseModule):
 
     Maps are projected to C channels and fused from coarse to fine, then from fine to coarse. A
     level that the backbone lacks is made from its neighbor: the finer one by a sub-pixel
-    convolution, the coarser one by a depth-wise convolution of stride 2. Levels are resized to the
-    exact size of the next one, so images can have any size.
+    convolution, the coarser one by a depth-wise convolution of stride 2. Each level
+    has half of the sides of the one before it, rounded up; from such maps, images have any size.
 
     Args:
         in_channels: Channels of the incoming feature maps, fine to coarse.

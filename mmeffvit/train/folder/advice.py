@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mmengine.config import Config
 
+from mmeffvit.config.datasets import name_of
 from mmeffvit.models.checkpoints.download import FOLDER
 from mmeffvit.models.checkpoints.pretrained import is_pretrained
 from mmeffvit.train.engine.metrics import LOW
@@ -31,7 +32,7 @@ def advice(
         yield f'{low}: train longer, with --epochs N, or see {PAGE}'
     elif unlearned:
         is_weighted = config.default_scope == 'mmseg' and 'class_weights' in config
-        repeats = config.train_dataloader.dataset.type == 'ClassBalancedDataset'
+        repeats = name_of(config.train_dataloader.dataset) == 'ClassBalancedDataset'
         balance = '' if is_weighted or repeats else ', or --class-balanced'
         them = 'it' if len(unlearned) == 1 else 'them'
         yield (
