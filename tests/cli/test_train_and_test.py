@@ -117,10 +117,13 @@ def test_unflipping_undoes_a_flip():
         scores=torch.ones(1),
         labels=torch.zeros(1, dtype=torch.long),
         masks=masks,
+        kernels=torch.ones(1, 4),  # of RTMDet-Ins
     )
     instances = unflip(view)
     assert instances.bboxes.tolist() == [[6, 1, 8, 3]]
     assert np.argwhere(instances.masks[0].numpy())[[0, -1]].tolist() == [[1, 6], [2, 7]]
+    view.set_metainfo(dict(flip=False))
+    assert sorted(unflip(view).keys()) == sorted(instances.keys())
 
 
 @pytest.mark.slow

@@ -29,6 +29,12 @@ def test_files_are_renamed_together_when_complete(tmp_path):
     assert sorted(path.name for path in out.parent.iterdir()) == ['model.bin', 'model.xml']
 
 
+def test_names_may_have_as_many_bytes_as_the_file_system_allows(tmp_path):
+    path = tmp_path / ('\u56f3' * 83 + '.png')  # three bytes each
+    write_file(path, b'new')
+    assert path.read_bytes() == b'new'
+
+
 def test_a_full_disk_leaves_the_earlier_file(tmp_path, monkeypatch):
     path = tmp_path / 'epoch_1.pth'
     write_file(path, b'old')

@@ -102,6 +102,7 @@ def saved(kind: str) -> bytes:
         ('damaged', b''),
         ('damaged', b'no image'),
         ('damaged', b'\x89PNG\r\n\x1a\n'),
+        ('damaged', b'\0\0\0\x1cftypavif'),
     ],
 )
 def test_a_file_of_another_kind_is_named(words, content, tmp_path):

@@ -64,6 +64,13 @@ def test_a_mask_rcnn_is_counted_with_the_boxes_asked_for():
     assert 'the second stage gets 50 boxes, a mask head at most 100' in str(fifty)
 
 
+def test_sizes_below_one_are_refused():
+    with pytest.raises(UserError, match='--proposals is 0; give 1 or more'):
+        count(str(CONFIGS / 'maskrcnn_swiftformer_l1.py'), proposals=0)
+    with pytest.raises(UserError, match='--shape is 0'):
+        count('SHViT:s1', shape=(0, 64))
+
+
 def test_frozen_parameters_are_not_trainable():
     result = count('SHViT:s1:frozen_stages=1', shape=(64, 64))
     assert [(part.name, part.trainable == 0) for part in result.parts] == [

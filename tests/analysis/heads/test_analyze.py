@@ -9,7 +9,8 @@ import cv2
 import pytest
 import torch
 
-from mmeffvit.config.load import load_config
+from mmeffvit.analysis.heads.analyze import digest_of_test
+from mmeffvit.config.load import load_config, open_config
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine.evaluate import evaluate, open_test
 from mmeffvit.train.engine.metrics import in_percent
@@ -135,3 +136,10 @@ def test_few_images_are_judged_by_their_own_objects(shapes, tmp_path):
 def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):
     assert words in message_of(analyze(*segmentor, tmp_path, *arguments))
     assert not (tmp_path / 'heads.json').exists()
+
+
+def test_a_table_is_of_the_settings_of_its_model():
+    first, second = (open_config('gflite_efficientformerv2_s0') for _ in range(2))
+    assert digest_of_test(first) == digest_of_test(second)
+    second.model.test_cfg.score_thr = 0.9
+    assert digest_of_test(first) != digest_of_test(second)

@@ -189,6 +189,9 @@ def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
         find_configs(['maskrcnn_shvit_s4', str(other)])
     names = [path.stem for path in find_configs(['maskrcnn_shvit_*', 'retinanet_shvit_s4.py'])]
     assert names == ['maskrcnn_shvit_s4', 'retinanet_shvit_s4']
+    (tmp_path / 'runs[1]').mkdir()
+    bracketed = other.rename(tmp_path / 'runs[1]' / other.name)
+    assert find_configs([str(bracketed)]) == [bracketed]
 
 
 def test_results_of_another_config_or_of_released_weights_are_not_kept(tmp_path):
@@ -199,6 +202,8 @@ def test_results_of_another_config_or_of_released_weights_are_not_kept(tmp_path)
     table = Table(tmp_path)
     enter([mine], table, options)
     enter([mine], table, options)  # as after an interruption
+    mine.write_text('seed = (')  # its training tells
+    enter([mine], table, options)
     mine.write_text(f"_base_ = '{CONFIGS}/{name}.py'\nseed = 2\n")
     with pytest.raises(UserError, match=f'{name} was started with other settings than'):
         enter([mine], table, options)

@@ -100,3 +100,8 @@ def test_gradients_are_finite_where_the_sigmoid_is_nearly_zero():
     inputs = [x.requires_grad_() for x in (query, key, value)]
     MobileAttention(*SIZES)(*inputs).square().sum().backward()
     assert all(x.grad.isfinite().all() for x in inputs)
+
+
+def test_zeros_have_finite_outputs_in_half_precision():
+    zeros = [torch.zeros(1, 16, 3, 3).half() for _ in range(3)]
+    assert MobileAttention(*SIZES, form='paper').half()(*zeros).isfinite().all()
