@@ -63,7 +63,7 @@ def competition_scores(
 def record(
     layer: MobileAttention, inputs: tuple[Tensor, ...], add: Callable[[Tensor], None]
 ) -> None:
-    add(layer.head_scores(inputs).double().cpu())
+    add(layer.head_scores(inputs).cpu().double())
 
 
 def best_units(scores: Tensor, keep: float) -> list[int]:
