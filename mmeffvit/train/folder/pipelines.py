@@ -28,12 +28,11 @@ def pipelines(
     is_single = bool(base.last_pipeline) and not recipe.has_mosaic
     train = scaled(base.last_pipeline if is_single else base.train_pipeline, factor)
     if recipe.crop and (base.is_segmentor or is_single):
-        # mmseg has heights first, mmdet widths
-        shape = recipe.crop if base.is_segmentor else recipe.crop[::-1]
+        widths_first = recipe.crop[::-1]  # but in mmseg's crops
         scales = MEDIUM if base.is_segmentor or recipe.seen >= MEDIUM_FROM else MILD
         own = dict(
-            RandomCrop=('crop_size', shape),
-            Pad=('size', shape),
+            RandomCrop=('crop_size', recipe.crop if base.is_segmentor else widths_first),
+            Pad=('size', widths_first),
             RandomResize=('ratio_range', scales),
         )
         for kind, (key, value) in own.items():

@@ -307,6 +307,10 @@ def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_s
     assert finetuned.model.decode_head.loss_decode.type == 'CrossEntropyLoss'
     balanced = write(tmp_path, name, Overrides(balance=True), pretrained)
     assert balanced.model.decode_head.loss_decode.class_weight == weights
+    other = write(tmp_path, 'deeplabv3_mobilevitv2_050_ade20k', Overrides(), size=(240, 416))
+    (crop,) = settings_of(other.train_dataloader, 'RandomCrop')
+    (pad,) = settings_of(other.train_dataloader, 'Pad')
+    assert (crop['crop_size'], pad['size']) == ((240, 288), (288, 240))  # mmcv's: width first
     large = write(tmp_path, name, Overrides(), size=(2048, 1024))
     assert large.model.data_preprocessor.size == (352, 352)
     small = write(tmp_path, name, Overrides(), size=(96, 300))
