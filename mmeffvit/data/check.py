@@ -8,7 +8,7 @@ from mmeffvit.utils.messages import in_threads
 from . import faults
 from .faults import Fault
 from .files import Sample
-from .formats.coco_file import SLACK, box_fault, is_number, within
+from .formats.coco_file import MIN_SIDE, SLACK, box_fault, is_number, within
 from .formats.label_maps import check_label_map
 from .index import ImageIndex
 from .records import DataSet, Object, Picture, Size, in_words
@@ -143,16 +143,16 @@ def check_object(item: Object, size: Size | None, data: DataSet, needs_masks: bo
     image = dict(height=size[0], width=size[1]) if size else None
     corners = (left, top, left + width, top + height)
     fault = object_fault(item, corners, image, needs_masks)
+    if size and not fault:
+        left, right = (min(max(value, 0.0), float(size[1])) for value in corners[0::2])
+        top, bottom = (min(max(value, 0.0), float(size[0])) for value in corners[1::2])
+        item.box = (left, top, right - left, bottom - top)
+        fault = faults.BOX_EMPTY if min(item.box[2:]) < MIN_SIDE else None
     if fault or (image and not within(corners, image, ROUNDED)):
         shown = ', '.join(f'{value:.1f}' for value in corners)
         pixels = f' in {in_words(size)} pixels' if size else ''
         data.findings.add(fault or faults.BOX_CLIPPED, f'{item.where}: {shown}{pixels}')
-    if fault or size is None:
-        return fault
-    left, right = (min(max(value, 0.0), float(size[1])) for value in corners[0::2])
-    top, bottom = (min(max(value, 0.0), float(size[0])) for value in corners[1::2])
-    item.box = (left, top, right - left, bottom - top)
-    return None
+    return fault
 
 
 def object_fault(
@@ -164,6 +164,8 @@ def object_fault(
     if fault := box_fault(corners, image):
         return fault
     polygons = item.mask if isinstance(item.mask, list) else []
+    if any(len(points) < 6 for points in polygons):
+        return faults.MASK_SHORT
     if image and not all(within(points, image, SLACK) for points in polygons):
         return faults.BOX_OUTSIDE
     return faults.MASK_ABSENT if needs_masks and not item.mask else None

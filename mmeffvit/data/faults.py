@@ -139,7 +139,7 @@ BOX_EMPTY = Fault(  # COCO 2017 itself has a few, and mmdet ignores them
     'remove or redraw them', OBJECTS, 1e-2)
 MASK_BROKEN = Fault('masks that cannot be decoded', 'export them again', OBJECTS, stops=True)
 MASK_SHORT = Fault(
-    'polygons with less than three points, which mmdet ignores',
+    'polygons with less than three points or an odd number of values, which mmdet ignores',
     'remove or redraw them', OBJECTS)
 MASK_PART = note(
     'parts of polygons with less than three points, which are ignored',

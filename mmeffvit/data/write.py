@@ -68,7 +68,8 @@ def to_coco(item: Object) -> dict:
     row = dict(
         category_id=item.label + 1,
         bbox=[round(value, 3) for value in item.box],
-        area=round(area_of(item), 3),
+        # mmdet ignores objects without one: of outlines that cross themselves or are lines
+        area=round(area_of(item), 3) or round(item.box[2] * item.box[3], 3),
         iscrowd=int(item.is_crowd),
         **({} if item.score == 1 else dict(score=round(item.score, 4))),
     )
@@ -128,13 +129,13 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
 
 
 def check_drawn(data: DataSet, drawn: set[int]) -> None:
-    """Reject a class whose objects are all covered by smaller ones."""
+    """Reject a class without a pixel: its masks are empty, or covered by smaller objects."""
     values = values_of(data)
     hidden = {data.classes[o.label] for o in data.objects() if values[o.label] not in drawn}
     if hidden:
         raise UserError(
-            f'{data.root}: smaller objects cover every pixel of {listed(sorted(hidden))}: a label '
-            'map has one class for each pixel; remove the class, or train a detector'
+            f'{data.root}: label maps without a pixel of {listed(sorted(hidden))}: its masks are '
+            'empty, or smaller objects cover them; remove the class, or train a detector'
         )
 
 

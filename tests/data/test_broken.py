@@ -185,6 +185,9 @@ NOTES = {
     'one box without width': (
         lambda r: append(r / LABELS, '0 0.5 0.5 0 0.2\n'),
         faults.BOX_EMPTY, r'train_0\.txt, line \d.*'),
+    'a box of which less than a pixel is inside': (
+        lambda r: append(r / LABELS, '0 1.01 0.5 0.03 0.2\n'),
+        faults.BOX_EMPTY, r'train_0\.txt, line \d: 63\.7.*'),
     'a line twice': (
         lambda r: append(r / LABELS, 2 * '0 0.5 0.5 0.1 0.2\n'),
         faults.LINE_DUPLICATE, r'train_0\.txt, line \d.*'),

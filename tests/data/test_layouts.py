@@ -8,7 +8,8 @@ import pytest
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.faults import BOX_EMPTY, Grade
 from mmeffvit.data.prepare import PrepareOptions, prepare
-from mmeffvit.data.write import Split, area_of
+from mmeffvit.data.records import Object
+from mmeffvit.data.write import Split, area_of, to_coco
 from mmeffvit.errors import UserError
 from tests.conftest import published
 from tests.data import layouts
@@ -74,6 +75,19 @@ def test_holes_of_polygons_are_no_part_of_an_object(tmp_path):
     polygon, bitmap = detect(tmp_path).read().splits['train'][1].objects
     assert area_of(polygon) == 30 * 20 - 10 * 10
     assert area_of(bitmap) == 30 * 20
+
+
+@pytest.mark.parametrize(
+    ('outline', 'area'),
+    [
+        ([10, 10, 40, 10, 40, 40, 10, 40], 900),
+        ([10, 10, 40, 10, 40, 20], 150),
+        ([10, 10, 40, 10, 10, 40, 40, 40], 900),  # crosses itself: the area of the box
+        ([10, 10, 25, 25, 40, 40], 900),  # a line
+    ],
+)
+def test_an_object_has_an_area_whatever_its_outline(outline, area):
+    assert to_coco(Object(0, (10, 10, 30, 30), 'x', [outline]))['area'] == area
 
 
 @pytest.mark.parametrize('inner', ['', 'BCCD'])

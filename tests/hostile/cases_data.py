@@ -126,6 +126,8 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'polygon of 1e9': (mask_of([[0, 0, 1e9, 0, 9, 1e9]]), FAR),
     'polygon of NaN': (mask_of([[float('nan')] * 6]), FAR),
     'polygon of two numbers': (mask_of([[1, 1]]), 'a polygon without three points'),
+    'polygon of seven numbers': (
+        mask_of([[1, 1, 5, 1, 5, 5, 1]]), 'a polygon with an odd number of values'),
     'polygon is a number': (mask_of(5), 'neither a list nor a dict: 5'),
     'polygon of nothing': (mask_of([]), 'objects without a mask'),
     'deep polygon': (mask_of([[[[[1]]]]]), 'a polygon that is not a list of numbers'),

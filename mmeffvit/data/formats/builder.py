@@ -13,7 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import listed
 
-from .shapes import Points, box_of, flat
+from .shapes import Points, box_of, clipped, flat
 
 IMAGE_FOLDERS = ('images', 'JPEGImages', 'img', 'data')
 
@@ -101,18 +101,21 @@ class Builder:
         *,
         box: Sequence[float] | None = None,
         points: Points | None = None,
+        outline: Points | None = None,
         mask: Any = None,
         **more: Any,
     ) -> Object | None:
         """Add an object of a class ``name``; None, and a finding, without a name.
 
-        The box is by default around the points, the mask their polygon; ``more`` are other fields
-        of :class:`Object`.
+        The box is by default around the points, the mask their polygon; a computed outline is
+        clipped to the image; ``more`` are other fields of :class:`Object`.
         """
         name = str(name).strip() if isinstance(name, str | int) else ''
         if not name:
             self.broken(picture, where, 'an object without a class')
             return None
+        if outline is not None:
+            points = clipped(outline, picture.recorded)
         if points is not None and mask is None:
             mask = [flat(points)]
         left, top, width, height = box if box is not None else box_of(points or [])

@@ -207,8 +207,10 @@ def polygon_fault(polygons: list, image: Record) -> tuple[Fault, str] | None:
     for polygon in polygons:
         if not isinstance(polygon, list) or not set(map(type, polygon)) <= {int, float}:
             return faults.MASK_BROKEN, 'a polygon that is not a list of numbers'
-        if len(polygon) < 6 or len(polygon) % 2:
+        if len(polygon) < 6:
             short = faults.MASK_SHORT, 'a polygon without three points'
+        elif len(polygon) % 2:
+            short = faults.MASK_SHORT, 'a polygon with an odd number of values'
         elif not within(polygon, image, math.inf):
             return faults.MASK_BROKEN, 'a polygon with a point far outside of the image'
         elif any(map(math.isnan, polygon)):  # comparisons do not detect NaN

@@ -90,8 +90,8 @@ def read_shape(
         pairs = [pair.split(',') for pair in (shape.get('points') or '').split(';')]
         builder.add(picture, name, where, points=points_of(pairs))
     elif shape.tag == 'ellipse':
-        points = ellipse(*values('cx', 'cy', 'rx', 'ry'), angle)
-        builder.add(picture, name, where, points=points)
+        outline = ellipse(*values('cx', 'cy', 'rx', 'ry'), angle)
+        builder.add(picture, name, where, outline=outline)
     elif shape.tag == 'mask':
         left, top, width, height = map(int, values('left', 'top', 'width', 'height'))
         runs = [int(number(run)) for run in (shape.get('rle') or '').split(',')]

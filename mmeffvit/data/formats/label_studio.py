@@ -129,7 +129,7 @@ def read_result(row: Any, where: str, picture: Picture, builder: Builder) -> Non
     else:
         corner, angle = scaled('x', 'y'), number(value.get('rotation') or 0)
         if 'radiusX' in value:
-            shape = dict(points=ellipse(*corner, *scaled('radiusX', 'radiusY'), angle))
+            shape = dict(outline=ellipse(*corner, *scaled('radiusX', 'radiusY'), angle))
         else:
             shape = turned((*corner, *scaled('width', 'height')), corner, angle)
     builder.add(picture, name, where, **shape)

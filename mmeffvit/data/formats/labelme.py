@@ -65,7 +65,7 @@ def read_shape(
     if kind == 'circle' and len(points) == 2:
         (x, y), (a, b) = points
         radius = ((x - a) ** 2 + (y - b) ** 2) ** 0.5
-        return builder.add(picture, shape['label'], where, points=ellipse(x, y, radius, radius))
+        return builder.add(picture, shape['label'], where, outline=ellipse(x, y, radius, radius))
     if kind == 'mask':
         mask = placed(unpack_png(shape['mask']), *points[0], size)
         return builder.add(picture, shape['label'], where, **mask)

@@ -68,12 +68,12 @@ def ellipse(x: float, y: float, wide: float, high: float, angle: float = 0.0) ->
 def turned(
     box: tuple[float, ...], center: tuple[float, float], angle: float
 ) -> dict[str, Sequence[Any]]:
-    """A box, or the points of its outline if it is rotated around a center."""
+    """A box, or its outline if it is rotated around a center."""
     if not angle:
         return dict(box=box)
     left, top, right, bottom = box[0], box[1], box[0] + box[2], box[1] + box[3]
     corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    return dict(points=rotated(corners, center, angle))
+    return dict(outline=rotated(corners, center, angle))
 
 
 def rotated(points: Points, center: tuple[float, float], angle: float) -> Points:
@@ -83,6 +83,26 @@ def rotated(points: Points, center: tuple[float, float], angle: float) -> Points
     return [
         (x + (a - x) * cos - (b - y) * sin, y + (a - x) * sin + (b - y) * cos) for a, b in points
     ]
+
+
+def clipped(points: Points, size: Size | None) -> Points:
+    """A convex outline, without what is outside of an image of ``size`` that has its center."""
+    if size is None:
+        return points
+    found, end = np.array(points), np.array(size[::-1])
+    is_inside = ((found >= 0) & (found <= end)).all()
+    center = found.mean(0).round(3)
+    if is_inside or not ((center >= 0) & (center <= end)).all():
+        return points
+    for axis, sign, limit in ((0, 1, 0), (1, 1, 0), (0, -1, end[0]), (1, -1, end[1])):
+        depth = sign * (found[:, axis] - limit)  # negative outside
+        following, other = np.roll(found, -1, 0), np.roll(depth, -1)
+        crosses = depth * other < 0
+        share = depth / np.where(crosses, depth - other, 1)
+        crossings = found + share[:, None] * (following - found)
+        kept = np.stack([depth >= 0, crosses], 1)
+        found = np.stack([found, crossings], 1)[kept]
+    return points_of(found)
 
 
 def size_of(height: Any, width: Any) -> Size | None:

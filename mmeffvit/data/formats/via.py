@@ -159,6 +159,6 @@ def read_region(
     elif kind in ('circle', 'ellipse'):
         x, y = number(shape['cx']), number(shape['cy'])
         radii = [number(shape.get('r', shape.get(side))) for side in ('rx', 'ry')]
-        builder.add(picture, name, where, points=ellipse(x, y, *radii))
+        builder.add(picture, name, where, outline=ellipse(x, y, *radii))
     else:
         builder.unread(where, kind)

@@ -16,30 +16,37 @@ MILD, MEDIUM = (0.9, 1.1), (0.75, 1.5)
 
 
 def pipelines(
-    base: Base, recipe: Recipe, sample: dict | None = None, *, are_cut: bool = False
+    base: Base,
+    recipe: Recipe,
+    sample: dict | None = None,
+    *,
+    are_cut: bool = False,
+    has_background: bool = False,
 ) -> list[str]:
     """The lines of a config.
 
     ``sample`` is a transform that samples predictions in training; ``are_cut``, whether the last
-    bytes of some images are missing.
+    bytes of some images are missing; ``has_background``, whether a detector is trained on images
+    without objects.
     """
     factor = recipe.image_size / base.image_size
     # the base's pipeline, or an easier one for training from scratch
     is_single = bool(base.last_pipeline) and not recipe.has_mosaic
     train = scaled(base.last_pipeline if is_single else base.train_pipeline, factor)
     if recipe.crop and (base.is_segmentor or is_single):
-        # mmseg has heights first, mmdet widths
-        shape = recipe.crop if base.is_segmentor else recipe.crop[::-1]
+        widths_first = recipe.crop[::-1]  # but in mmseg's crops
         scales = MEDIUM if base.is_segmentor or recipe.seen >= MEDIUM_FROM else MILD
         own = dict(
-            RandomCrop=('crop_size', shape),
-            Pad=('size', shape),
+            RandomCrop=('crop_size', recipe.crop if base.is_segmentor else widths_first),
+            Pad=('size', widths_first),
             RandomResize=('ratio_range', scales),
         )
         for kind, (key, value) in own.items():
             for step in settings_of(train, kind):
                 step[key] = value
     last = scaled(base.last_pipeline, factor) if base.last_pipeline else []
+    for step in settings_of([train, last], 'RandomCrop') if has_background else ():
+        step['allow_negative_crop'] = True  # else images without objects are replaced by others
     for pipeline in filter(None, (train, last)) if sample else ():
         place = next(i for i, step in enumerate(pipeline) if 'Annotations' in name_of(step))
         pipeline.insert(place, sample)

@@ -73,9 +73,16 @@ def write_config(
     sample = None
     if teaching and data.has_scores and not base.is_segmentor:
         sample = dict(type='mmeffvit.SampleByScore', sure=teaching.sure)
+    has_background = not base.is_segmentor and not all(p.objects for p in data.splits['train'])
     counts_of_objects = [len(p.objects) for part in data.splits.values() for p in part]
     lines = [
-        *pipelines(base, recipe, sample, are_cut=IMAGE_CUT in data.findings.counts),
+        *pipelines(
+            base,
+            recipe,
+            sample,
+            are_cut=IMAGE_CUT in data.findings.counts,
+            has_background=has_background,
+        ),
         *batch_lines(recipe),
         *data_lines(base, splits, recipe, overrides, bool(sample)),
         '',
@@ -159,8 +166,8 @@ def data_lines(
 def train_dataset(base: Base, overrides: Overrides, has_scores: bool) -> dict[str, Any]:
     if base.is_segmentor:
         return dataset(base, 'train')
-    # images without objects teach what is none
-    train = dataset(base, 'train', filter_cfg=dict(filter_empty_gt=False))
+    # images without objects teach what is none, and small ones are enlarged
+    train = dataset(base, 'train', filter_cfg=dict(filter_empty_gt=False, min_size=0))
     if has_scores:
         train = dict(type='mmeffvit.ScoredCocoDataset', **train)
     if not overrides.balance:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from mmeffvit.data import faults
+from mmeffvit.data.check import check
 from mmeffvit.data.detect import detect
+from mmeffvit.data.formats.shapes import clipped, turned
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.write import to_mask
 from mmeffvit.errors import UserError
@@ -115,6 +117,38 @@ def test_shapes_of_one_group_are_one_object_of_labelme(tmp_path):
     (item,) = next(p for p in data.splits['train'] if p.path.stem == '0').objects
     assert item.box == (0, 0, 29, 9)
     assert len(item.mask) == 2
+
+
+@pytest.mark.parametrize(
+    'layout',
+    [layouts.labelme, layouts.label_me, layouts.cvat, layouts.via_2, layouts.label_studio],
+)
+def test_polygons_of_two_points_are_a_fault_of_every_format(layout, tmp_path, monkeypatch):
+    monkeypatch.setattr(layouts, 'outline', lambda box: [box[:2], box[2:]])
+    data = detect(layouts.write(tmp_path, layout())).read()
+    check(data)
+    assert data.findings.counts[faults.MASK_SHORT] == 3
+    assert all(picture.num_broken for picture in data.splits['train'])
+
+
+SHAPES = {
+    '<box label="bolt" xtl="0" ytl="2" xbr="40" ybr="20" rotation="30"/>': (0, 0, 41.8, 28.8),
+    '<ellipse label="bolt" cx="0" cy="30" rx="20" ry="10"/>': (0, 20, 20, 20),
+}
+
+
+@pytest.mark.parametrize('shape', SHAPES)
+def test_a_computed_outline_is_clipped_to_its_image(shape, tmp_path):
+    path = written('CVAT', tmp_path) / 'annotations.xml'
+    path.write_text(path.read_text().replace('</image>', f'{shape}</image>', 1))
+    data = detect(tmp_path).read()
+    check(data)
+    assert not {faults.BOX_OUTSIDE, faults.BOX_CLIPPED} & data.findings.counts.keys()
+    item = next(p for p in data.splits['train'] if p.path.stem == '0').objects[-1]
+    assert item.box == pytest.approx(SHAPES[shape], abs=0.1)
+    assert len(item.mask[0]) > 6
+    outside = turned((200, 0, 40, 20), (220, 10), 30)['outline']
+    assert clipped(outside, (80, 120)) == outside  # the fault is reported
 
 
 def test_masks_of_brushes_are_decoded(tmp_path):

@@ -53,6 +53,7 @@ def write(
     count: int = 80,
     size: tuple[int, int] = (90, 120),
     teaching: Teaching | None = None,
+    num_empty: int = 0,
 ) -> Config:
     """The config for a set of three classes, as it is read."""
     base, overrides = Base.of(name), overrides or Overrides(image_size=base_size(name))
@@ -62,7 +63,10 @@ def write(
         for label, times in enumerate(PIXELS)
         for _ in range(times)
     ]
-    pictures = [Picture(folder / 'set' / f'{i}.jpg', objects, size=size) for i in range(count)]
+    pictures = [
+        Picture(folder / 'set' / f'{i}.jpg', objects if i >= num_empty else [], size=size)
+        for i in range(count)
+    ]
     data = DataSet('YOLO', folder / 'set', ['a', 'b', 'c'], {'train': pictures}, Findings(), maps)
     split = Split(folder / 'index' / 'train.json', folder / 'set' / 'images', count, PIXELS)
     recipe = make_recipe(base, pictures, overrides, from_scratch=start.is_scratch)
@@ -272,6 +276,15 @@ def test_from_scratch_few_images_are_learned_without_mosaic_at_the_full_rate(tmp
     assert fit_rate(sgd, 4, from_scratch=True) == fit_rate(sgd, 4)
 
 
+@pytest.mark.parametrize('start', [SCRATCH, Start('x', keeps_backbone=True)])
+def test_no_image_without_objects_and_no_small_one_is_left_out(start, tmp_path):
+    for number in (0, 1):
+        config = write(tmp_path, 'rtmdet_swiftformer_xs', start=start, num_empty=number)
+        crops = list(settings_of([config.train_dataloader, config.custom_hooks], 'RandomCrop'))
+        assert {crop.get('allow_negative_crop', False) for crop in crops} == {number == 1}
+        assert config.train_dataloader.dataset.filter_cfg.min_size == 0
+
+
 @pytest.mark.parametrize(
     ('name', 'accumulate', 'is_kept'),
     [('rtmdet_swiftformer_xs', 1, True), ('rtmdet_swiftformer_xs', 64, False),
@@ -307,6 +320,10 @@ def test_a_segmentor_from_scratch_keeps_the_size_of_its_images_and_gets_enough_s
     assert finetuned.model.decode_head.loss_decode.type == 'CrossEntropyLoss'
     balanced = write(tmp_path, name, Overrides(balance=True), pretrained)
     assert balanced.model.decode_head.loss_decode.class_weight == weights
+    other = write(tmp_path, 'deeplabv3_mobilevitv2_050_ade20k', Overrides(), size=(240, 416))
+    (crop,) = settings_of(other.train_dataloader, 'RandomCrop')
+    (pad,) = settings_of(other.train_dataloader, 'Pad')
+    assert (crop['crop_size'], pad['size']) == ((240, 288), (288, 240))  # mmcv's: width first
     large = write(tmp_path, name, Overrides(), size=(2048, 1024))
     assert large.model.data_preprocessor.size == (352, 352)
     small = write(tmp_path, name, Overrides(), size=(96, 300))
