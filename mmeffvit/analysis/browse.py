@@ -23,13 +23,13 @@ from mmeffvit.config.build import isolated, own_model_config
 from mmeffvit.config.datasets import datasets_in, name_of
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
-from mmeffvit.inference.drawing import with_palette
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.checks.run import check_batches
 from mmeffvit.train.engine.user_errors import name_unreadable
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.modules import normalization
+from mmeffvit.utils.palette import with_palette
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import without_formulas
 

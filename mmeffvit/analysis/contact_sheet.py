@@ -13,10 +13,11 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from mmeffvit.data.formats.label_maps import IGNORED
-from mmeffvit.inference.drawing import draw, draw_detections, load_font, make_palette
+from mmeffvit.inference.drawing import draw, draw_detections, load_font
 from mmeffvit.inference.results import Detections, LabelMap, Result, name_of
 from mmeffvit.utils.boxes import match_objects
 from mmeffvit.utils.images import read_image, write_image
+from mmeffvit.utils.palette import make_palette
 from mmeffvit.utils.text import counted, shortened
 
 TITLE_HEIGHT = 28  # pixels

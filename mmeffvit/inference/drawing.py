@@ -1,7 +1,7 @@
 """Draw predictions into an image, with OpenCV and Pillow only."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,12 +18,6 @@ OPACITY = 0.5  # of masks and label maps over the image
 SIDE, LINES = 256, 3  # minimum size of an image with class names in pixels, and their number
 MAX_NAMED = 8  # objects with a name each
 THIN = 16  # times the width of its line is a box, or more
-# colors of Okabe and Ito, then darker and lighter ones of Paul Tol: color-blind readers tell them
-SAFE = (
-    (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0),
-    (204, 121, 167), (51, 34, 136), (136, 34, 85), (153, 153, 51), (221, 221, 221), (17, 119, 51),
-)  # fmt: skip
-MIN_COLORS = 256  # of a random palette: labels without a name have a color too
 FONT = 'mpl-data/fonts/ttf/DejaVuSans.ttf'  # of matplotlib; Pillow's own has ASCII only
 
 
@@ -147,40 +141,3 @@ def load_font(size: int) -> Any:
     found = find_spec('matplotlib')
     path = Path(found.origin).parent / FONT if found and found.origin else Path(FONT)
     return ImageFont.truetype(path, size) if path.is_file() else ImageFont.load_default(size)
-
-
-def with_palette(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a dataset with a color for every class, which visualizers need."""
-    colors = make_palette(meta.get('palette'), len(meta['classes'])).tolist()
-    return {**meta, 'palette': list(map(tuple, colors))}
-
-
-def make_palette(
-    colors: Sequence[Sequence[int]] | str | None,
-    num_classes: int,
-    background: NDArray | None = None,
-) -> NDArray:
-    """Colors as (N, 3) uint8 RGB.
-
-    Args:
-        colors: Colors of a dataset, which are not used if they are for other classes: datasets in
-            COCO format have COCO's, whatever their classes are. Nor is the name of a palette.
-        num_classes: The number of classes.
-        background: The mean color of the images, (3,) RGB, from which the first colors differ most.
-    """
-    if colors and not isinstance(colors, str) and len(colors) == num_classes:
-        return np.array(colors, dtype=np.uint8).reshape(-1, 3)
-    size = (max(num_classes, MIN_COLORS), 3)
-    palette = np.random.default_rng(0).integers(32, 256, size).astype(np.uint8)
-    palette[: len(SAFE)] = SAFE
-    if background is not None:
-        lab = cv2.cvtColor(np.float32([[*SAFE, background]]) / 255, cv2.COLOR_RGB2LAB)[0]
-        far = np.linalg.norm(lab[:, None] - lab[None], axis=2)  # between two colors
-        far[:, -1] /= 2  # from the images, more than from each other
-        order = [len(SAFE)]
-        for _ in SAFE:
-            nearest = far[:, order].min(axis=1)
-            nearest[order] = -1.0
-            order.append(int(nearest.argmax()))
-        palette[: len(SAFE)] = np.array(SAFE)[order[1:]]
-    return palette

@@ -17,10 +17,11 @@ from PIL import Image
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable, read_size
+from mmeffvit.utils.palette import make_palette
 from mmeffvit.utils.text import check_names, counted, escape
 
 from .coco_ids import CocoIds, find_ids
-from .drawing import draw, make_palette
+from .drawing import draw
 from .inputs import Frame, Input, as_bgr, find_inputs, read_frames
 from .results import Detections, Result, make_result
 from .writers import DrawingWriter, Writer, check_outputs

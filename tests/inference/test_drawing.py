@@ -5,8 +5,9 @@ import colorsys
 import numpy as np
 import pytest
 
-from mmeffvit.inference.drawing import SAFE, draw, make_palette, with_palette, write
+from mmeffvit.inference.drawing import draw, write
 from mmeffvit.inference.results import Detections
+from mmeffvit.utils.palette import SAFE, make_palette, with_palette
 
 RED, GREEN = np.array([255, 0, 0]), np.array([0, 255, 0])
 

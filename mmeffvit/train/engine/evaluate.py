@@ -16,11 +16,11 @@ from torch import Tensor
 from mmeffvit.config.datasets import limit_tests
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
-from mmeffvit.inference.drawing import with_palette
 from mmeffvit.train.checks.classes import check_heads
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.checks.run import load_checked
 from mmeffvit.utils.files import atomic_output, check_output, own_file
+from mmeffvit.utils.palette import with_palette
 from mmeffvit.zoo.source import find_source
 
 from .launcher import build_runner, leave_process_group, unwrap
