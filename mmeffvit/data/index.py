@@ -40,8 +40,8 @@ class ImageIndex:
 
     def _read(self) -> dict[str, Any]:
         content = None
-        if self.path is not None and self.path.is_file():
-            with suppress(UserError):
+        with suppress(OSError, UserError):
+            if self.path is not None and self.path.is_file():
                 content = read_json(self.path)
         is_own = isinstance(content, dict) and content.get('about') == self.about
         rows = content.get('rows') if is_own else None

@@ -16,6 +16,7 @@ from PIL import Image
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
+from mmeffvit.data.index import LEAST, ImageIndex
 from mmeffvit.data.prepare import PrepareOptions, prepare, read, split_off
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.errors import UserError
@@ -309,3 +310,9 @@ def test_copies_of_an_image_are_not_split_and_some_images_are_left_to_train_on(f
         split_off(same, PrepareOptions())
 
 
+def test_a_cache_that_may_not_be_entered_is_not_needed(tmp_path, monkeypatch):
+    def deny(path: Path) -> bool:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(Path, 'is_file', deny)
+    assert ImageIndex(tmp_path, inspect, LEAST).known == {}
