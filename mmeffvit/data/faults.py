@@ -186,7 +186,7 @@ IMAGE_ROTATED = Fault(
     'rotate the pixels and remove the tag, `exiftran -ai`, then annotate them again, or swap '
     'width and height and rotate the boxes', IMAGES)
 EXIF_UPRIGHT = note(
-    'images that EXIF rotates; annotations are assumed to be of the upright image',
+    'images that EXIF rotates or mirrors; annotations are assumed to be of the upright image',
     'check that they fit: `mmeffvit browse CONFIG`')
 SIZE_SWAPPED = Fault(
     'images whose width and height are swapped in the annotations',
