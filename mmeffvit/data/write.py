@@ -17,7 +17,7 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import listed
 
 from .formats.coco_file import run_lengths
-from .formats.label_maps import MAX_CLASSES, read_label_map
+from .formats.label_maps import IGNORED, MAX_CLASSES, read_label_map
 from .records import DataSet, Object, Picture
 
 BACKGROUND = 'background'
@@ -95,7 +95,7 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
 
     That file has the pairs of images and label maps, see
     :class:`mmeffvit.models.segmentation.PairedSegDataset`. Nothing is named after a file of the
-    dataset. Masks are drawn over class 0, background; later ones are on top.
+    dataset. Masks are drawn over class 0, background; smaller ones are on top, and crowds ignored.
     """
     if not data.has_label_maps and not data.has_masks:
         raise UserError(
@@ -130,7 +130,8 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
 def check_drawn(data: DataSet, drawn: set[int]) -> None:
     """Reject a class whose objects are all covered by smaller ones."""
     values = values_of(data)
-    hidden = {data.classes[o.label] for o in data.objects() if values[o.label] not in drawn}
+    labels = {item.label for item in data.objects() if not item.is_crowd}
+    hidden = {data.classes[label] for label in labels if values[label] not in drawn}
     if hidden:
         raise UserError(
             f'{data.root}: smaller objects cover every pixel of {listed(sorted(hidden))}: a label '
@@ -158,7 +159,7 @@ def draw(picture: Picture, data: DataSet) -> NDArray:
     values = values_of(data)
     labels = np.zeros(picture.size, np.uint8)
     for item in sorted(picture.objects, key=area_of, reverse=True):
-        labels[to_mask(item, picture.size)] = values[item.label]
+        labels[to_mask(item, picture.size)] = IGNORED if item.is_crowd else values[item.label]
     return labels
 
 
