@@ -102,8 +102,11 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
             f'{data.root} has boxes without masks, and a segmentor needs masks: choose a detector, '
             'such as --model rtmdet_swiftformer_xs'
         )
-    if len(classes_of_maps(data)) > MAX_CLASSES:
-        raise UserError(f'{data.root} has {len(data.classes)} classes; give up to {MAX_CLASSES}')
+    number = len(classes_of_maps(data))
+    if number > MAX_CLASSES:
+        raise UserError(
+            f'{data.root} has {number} classes with background; give up to {MAX_CLASSES}'
+        )
     written = {}
     drawn = {0}
     for split, pictures in data.splits.items():

@@ -84,6 +84,13 @@ def test_crowds_are_ignored_in_label_maps_and_their_class_need_not_be_drawn(tmp_
     assert len({*maps[1][changed]}) == 1
 
 
+def test_255_classes_of_objects_are_one_too_many_with_background(tmp_path):
+    picture = Picture(tmp_path, [Object(0, (1, 1, 9, 9), '', [[1, 1, 9, 1, 9, 9]])])
+    data = DataSet('', tmp_path, [f'{i}' for i in range(255)], {'train': [picture]}, Findings())
+    with pytest.raises(UserError, match='256 classes with background; give up to 255'):
+        write_label_maps(data, tmp_path)
+
+
 def test_limits_below_the_objects_of_an_image_are_raised():
     settings = Config(dict(test_cfg=dict(rcnn=dict(max_per_img=100, nms_pre=1000)), num_queries=300,
                            bbox_head=dict(max_per_img=-1))).to_dict()  # fmt: skip
