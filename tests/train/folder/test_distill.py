@@ -137,6 +137,10 @@ def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
             (STUDENT, 'FILE', 'IMAGES', '--min-score', 0.95, '--sure-score', 1),
             'with a score of 0.95 or more',
         ),
+        (
+            (STUDENT, 'FILE', 'IMAGES', '--sure-score', 1),
+            'images of validation has a score of 1.0 or more: give a lower --sure-score',
+        ),
         ((STUDENT, 'FILE', 'OTHERS'), 'for none of the 4 images'),
         ((STUDENT, 'OUTSIDE', 'IMAGES'), 'reach outside of their image (1); --skip-broken'),
         ((STUDENT, 'FILE', 'a', 'b', 'IMAGES'), '3 arguments after the teacher'),
