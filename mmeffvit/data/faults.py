@@ -56,7 +56,9 @@ OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
 LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK, stops=True)
 NOT_UTF8 = Fault(
-    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES, stops=True)
+    'annotation files that are not UTF-8',
+    'save them as UTF-8, such as with `iconv -f ISO-8859-1 -t UTF-8 OLD > NEW`',
+    IMAGES, stops=True)
 LINK_BROKEN = Fault(
     'annotation files that are broken links',
     'fetch them, `git annex get .` or `dvc pull`, or remove the links', IMAGES)

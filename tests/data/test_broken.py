@@ -5,6 +5,7 @@ Those that a config's data can have as well are in tests/train/checks/test_data.
 
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,6 +215,14 @@ def test_what_can_be_read_all_the_same_is_noted(name, tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.search(rf'note: {re.escape(note.what)} \(1\)\n    .*{place}\n  fix: ', said), said
     assert splits['train'].count == 6
+
+
+@pytest.mark.skipif(shutil.which('iconv') is None, reason='without iconv')
+def test_the_fix_of_files_that_are_not_utf8_is_a_command(tmp_path):
+    (tmp_path / 'OLD').write_bytes(b'caf\xe9')
+    command = faults.NOT_UTF8.fix.split('`')[1]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    assert (tmp_path / 'NEW').read_text('utf-8') == 'caf\xe9'
 
 
 def test_text_files_of_windows_are_read(tmp_path):
