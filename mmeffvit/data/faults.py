@@ -281,6 +281,10 @@ class Findings:
         """The dataset, for messages."""
         return f'{self.name} data: {self.source}' if self.name else 'the dataset'
 
+    def advice(self, of_folder: str) -> str:
+        """What a user can do; a config has none of a folder's options."""
+        return '--no-check trains anyway' if self.name else of_folder
+
     def stop(self, *, skip_broken: bool) -> str:
         """Stop if there are errors, but skip what can be if ``skip_broken``.
 
@@ -292,7 +296,7 @@ class Findings:
         """
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
-            hint = '--no-check trains anyway' if self.name else '--skip-broken skips them'
+            hint = self.advice('--skip-broken skips them')
             rest = 'these cannot be skipped' if fixed else hint
             found = '; '.join(map(self.named, fixed or self.faults))
             raise UserError(f'{self.title} has errors, see above: {found}; {rest}')

@@ -133,8 +133,8 @@ def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
     number = total - sum(map(len, data.splits.values()))
     if number > LOST * total and not options.skip_broken:
         raise UserError(
-            f'{number:,} of {counted(total, "image")} have errors, see above: --skip-broken leaves '
-            'them out'
+            f'{number:,} of {counted(total, "image")} have errors, see above: '
+            f'{data.findings.advice("--skip-broken leaves them out")}'
         )
     whole = ' without other objects' if options.keep_partly_broken else ''
     return f'; images with broken objects{whole}: {number:,}' if number else ''
@@ -153,8 +153,8 @@ def check_trainable(data: DataSet) -> None:
     if crowds and all(crowds):
         raise UserError(
             f'{data.root}: every object is a crowd region (iscrowd 1, as the brush of CVAT writes '
-            'them) or difficult, which training ignores, so that nothing would be learned: give '
-            '--crowds-are-objects'
+            'them) or difficult, which training ignores, so that nothing would be learned: '
+            f'{"correct them" if data.findings.name else "give --crowds-are-objects"}'
         )
     empty = [s for s in data.splits if all(item.is_crowd for item in data.objects(s))]
     if 'train' in empty:
@@ -162,9 +162,10 @@ def check_trainable(data: DataSet) -> None:
             f'{data.root}: no object in any training image: there is nothing to train on'
         )
     if 'val' in empty and data.splits['val']:
+        other = data.findings.advice('remove this split, and a fifth of the images is held out')
         raise UserError(
             f'{data.root}: no object in any image of val, so that no metric can be computed: '
-            'annotate them, or remove this split, and a fifth of the images is held out'
+            f'annotate them, or {other}'
         )
     if 'test' in empty and data.splits['test']:
         images = counted(len(data.splits.pop('test')), 'image')

@@ -91,6 +91,20 @@ def test_255_classes_of_objects_are_one_too_many_with_background(tmp_path):
         write_label_maps(data, tmp_path)
 
 
+def test_advice_for_a_config_names_no_option_of_a_folder(tmp_path):
+    def of(**content: object) -> DataSet:
+        splits = {'val': [Picture(tmp_path, **content)]}
+        return DataSet('', tmp_path, ['a'], splits, Findings(name='val'))
+
+    crowd = Object(0, (1, 1, 9, 9), '', is_crowd=True)
+    with pytest.raises(UserError, match='annotate them, or --no-check trains anyway'):
+        check_trainable(of())
+    with pytest.raises(UserError, match='nothing would be learned: correct them'):
+        check_trainable(of(objects=[crowd]))
+    with pytest.raises(UserError, match='see above: --no-check trains anyway'):
+        leave_out_broken(of(num_broken=1), PrepareOptions())
+
+
 def test_limits_below_the_objects_of_an_image_are_raised():
     settings = Config(dict(test_cfg=dict(rcnn=dict(max_per_img=100, nms_pre=1000)), num_queries=300,
                            bbox_head=dict(max_per_img=-1))).to_dict()  # fmt: skip
