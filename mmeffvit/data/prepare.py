@@ -142,7 +142,7 @@ def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
 
 def check_trainable(data: DataSet) -> None:
     """Reject data that would teach nothing, or whose metrics would measure nothing."""
-    if data.has_label_maps and any(data.splits.values()):
+    if data.has_label_maps and data.splits.get('train', True):
         if data.pixels and not any(data.pixels[label] for label in range(len(data.classes))):
             raise UserError(
                 f'{data.root}: every pixel of the label maps is ignored: there is nothing to train '

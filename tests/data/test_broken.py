@@ -194,13 +194,13 @@ NOTES = {
         faults.BOX_CLIPPED, r'train_0\.txt, line \d: .* 65\.\d in 64 x 64 pixels'),
     'empty labels': (
         lambda r: (r / LABELS).write_text(''), faults.WITHOUT_OBJECTS, r'train_0\.png'),
-    'a category without objects': (
     'an image on its head': (
         lambda r: (
             (r / IMAGE).unlink(),
             save_rotated((r / IMAGE).with_suffix('.jpg'), 64, 64, orientation=3),
         ),
         faults.EXIF_UPRIGHT, r'train_0\.jpg'),
+    'a category without objects': (
         lambda r: replace(r / 'data.yaml', '  3: star', '  3: star\n  4: moon'),
         faults.CLASS_EMPTY, "'moon'"),
 }  # fmt: skip

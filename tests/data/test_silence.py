@@ -91,6 +91,12 @@ def test_255_classes_of_objects_are_one_too_many_with_background(tmp_path):
         write_label_maps(data, tmp_path)
 
 
+def test_label_maps_to_validate_on_alone_are_an_error(tmp_path):
+    splits = dict(train=[], val=[Picture(tmp_path)])
+    with pytest.raises(UserError, match='no object in any training image'):
+        check_trainable(DataSet('', tmp_path, ['a'], splits, Findings(), {0: 0}))
+
+
 def test_advice_for_a_config_names_no_option_of_a_folder(tmp_path):
     def of(**content: object) -> DataSet:
         splits = {'val': [Picture(tmp_path, **content)]}

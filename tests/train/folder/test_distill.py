@@ -110,7 +110,7 @@ def test_a_run_that_stopped_early_is_compared_for_the_steps_that_it_took(tmp_pat
 
 def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
     path = models.file_for_any_size('retinanet_swiftformer_l1')
-    options = DistillOptions(wanted=Wanted(min_score=0.0))
+    options = DistillOptions(wanted=Wanted(min_score=0.0, sure_score=0.0))
     read = make_reader(str(path), Base.of(STUDENT), tmp_path, options, open_teacher)
     data = read(shapes / 'val2017', PrepareOptions())
     teacher = ExportedPredictor(path)
