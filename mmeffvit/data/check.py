@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from mmeffvit.utils.images import ImageFacts, Unreadable, inspect, inspect_header
+from mmeffvit.utils.images import (
+    ROTATED,
+    UPRIGHT,
+    ImageFacts,
+    Unreadable,
+    inspect,
+    inspect_header,
+)
 from mmeffvit.utils.messages import in_threads
 
 from . import faults
@@ -84,7 +91,7 @@ def check_picture(
     else:
         assert isinstance(facts, ImageFacts)
         picture.size, picture.digest = facts.size, facts.digest
-        if facts.is_rotated and picture.recorded is None:
+        if facts.orientation != UPRIGHT and picture.recorded is None:
             data.findings.add(faults.EXIF_UPRIGHT, picture.path)
         if facts.is_cut:
             data.findings.add(faults.IMAGE_CUT, picture.path)
@@ -129,7 +136,8 @@ def image_fault(picture: Picture, facts: ImageFacts | Unreadable) -> tuple[Fault
     sizes = f'{path} is {in_words(facts.size)}, annotated as {in_words(picture.recorded)}'
     if picture.recorded != facts.size[::-1]:
         return faults.SIZE_DIFFERS, sizes
-    return faults.IMAGE_ROTATED if facts.is_rotated else faults.SIZE_SWAPPED, sizes
+    is_rotated = facts.orientation in ROTATED
+    return faults.IMAGE_ROTATED if is_rotated else faults.SIZE_SWAPPED, sizes
 
 
 def check_object(item: Object, size: Size | None, data: DataSet, needs_masks: bool) -> Fault | None:

@@ -56,7 +56,9 @@ OTHER_FILE = Fault('evaluators with a different annotation file', 'give both the
 FILE_BROKEN = Fault('unreadable annotation files', UNPACK, IMAGES, stops=True)
 LIST_BROKEN = Fault('unreadable lists of images or classes', UNPACK, stops=True)
 NOT_UTF8 = Fault(
-    'annotation files that are not UTF-8', 'save them as UTF-8: iconv -t UTF-8', IMAGES, stops=True)
+    'annotation files that are not UTF-8',
+    'save them as UTF-8, such as with `iconv -f ISO-8859-1 -t UTF-8 OLD > NEW`',
+    IMAGES, stops=True)
 LINK_BROKEN = Fault(
     'annotation files that are broken links',
     'fetch them, `git annex get .` or `dvc pull`, or remove the links', IMAGES)
@@ -186,7 +188,7 @@ IMAGE_ROTATED = Fault(
     'rotate the pixels and remove the tag, `exiftran -ai`, then annotate them again, or swap '
     'width and height and rotate the boxes', IMAGES)
 EXIF_UPRIGHT = note(
-    'images that EXIF rotates; annotations are assumed to be of the upright image',
+    'images that EXIF rotates or mirrors; annotations are assumed to be of the upright image',
     'check that they fit: `mmeffvit browse CONFIG`')
 SIZE_SWAPPED = Fault(
     'images whose width and height are swapped in the annotations',
@@ -279,6 +281,10 @@ class Findings:
         """The dataset, for messages."""
         return f'{self.name} data: {self.source}' if self.name else 'the dataset'
 
+    def advice(self, of_folder: str) -> str:
+        """What a user can do; a config has none of a folder's options."""
+        return '--no-check trains anyway' if self.name else of_folder
+
     def stop(self, *, skip_broken: bool) -> str:
         """Stop if there are errors, but skip what can be if ``skip_broken``.
 
@@ -290,7 +296,7 @@ class Findings:
         """
         fixed = [fault for fault in self.faults if not fault.left_out]
         if self.faults and (fixed or not skip_broken):
-            hint = '--no-check trains anyway' if self.name else '--skip-broken skips them'
+            hint = self.advice('--skip-broken skips them')
             rest = 'these cannot be skipped' if fixed else hint
             found = '; '.join(map(self.named, fixed or self.faults))
             raise UserError(f'{self.title} has errors, see above: {found}; {rest}')

@@ -17,8 +17,8 @@ from mmeffvit.version import __version__
 
 LEAST = 1000  # images; fewer are inspected in seconds
 RECENT = 2 * 10**9  # nanoseconds, within which another change may leave the time as it is
-# size and time of a file; height and width, rotation, mode, bits, digest, truncation
-TYPES = [int, int, int, int, bool, str, int, str, bool]
+# size and time of a file; height and width, orientation, mode, bits, digest, truncation
+TYPES = [int, int, int, int, int, str, int, str, bool]
 
 
 class ImageIndex:
@@ -40,8 +40,8 @@ class ImageIndex:
 
     def _read(self) -> dict[str, Any]:
         content = None
-        if self.path is not None and self.path.is_file():
-            with suppress(UserError):
+        with suppress(OSError, UserError):
+            if self.path is not None and self.path.is_file():
                 content = read_json(self.path)
         is_own = isinstance(content, dict) and content.get('about') == self.about
         rows = content.get('rows') if is_own else None
@@ -73,8 +73,8 @@ def facts_in(row: Any, stamp: list[int]) -> ImageFacts | None:
     """The facts of a row; None if it is of another file, or none."""
     if not isinstance(row, list) or list(map(type, row)) != TYPES or row[:2] != stamp:
         return None
-    height, width, is_rotated, mode, bits, digest, is_cut = row[2:]
+    height, width, orientation, mode, bits, digest, is_cut = row[2:]
     try:
-        return ImageFacts((height, width), is_rotated, mode, bits, bytes.fromhex(digest), is_cut)
+        return ImageFacts((height, width), orientation, mode, bits, bytes.fromhex(digest), is_cut)
     except ValueError:
         return None

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from mmeffvit.errors import UserError
@@ -132,8 +133,8 @@ def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
     number = total - sum(map(len, data.splits.values()))
     if number > LOST * total and not options.skip_broken:
         raise UserError(
-            f'{number:,} of {counted(total, "image")} have errors, see above: --skip-broken leaves '
-            'them out'
+            f'{number:,} of {counted(total, "image")} have errors, see above: '
+            f'{data.findings.advice("--skip-broken leaves them out")}'
         )
     whole = ' without other objects' if options.keep_partly_broken else ''
     return f'; images with broken objects{whole}: {number:,}' if number else ''
@@ -141,7 +142,7 @@ def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
 
 def check_trainable(data: DataSet) -> None:
     """Reject data that would teach nothing, or whose metrics would measure nothing."""
-    if data.has_label_maps and any(data.splits.values()):
+    if data.has_label_maps and data.splits.get('train', True):
         if data.pixels and not any(data.pixels[label] for label in range(len(data.classes))):
             raise UserError(
                 f'{data.root}: every pixel of the label maps is ignored: there is nothing to train '
@@ -152,8 +153,8 @@ def check_trainable(data: DataSet) -> None:
     if crowds and all(crowds):
         raise UserError(
             f'{data.root}: every object is a crowd region (iscrowd 1, as the brush of CVAT writes '
-            'them) or difficult, which training ignores, so that nothing would be learned: give '
-            '--crowds-are-objects'
+            'them) or difficult, which training ignores, so that nothing would be learned: '
+            f'{"correct them" if data.findings.name else "give --crowds-are-objects"}'
         )
     empty = [s for s in data.splits if all(item.is_crowd for item in data.objects(s))]
     if 'train' in empty:
@@ -161,9 +162,10 @@ def check_trainable(data: DataSet) -> None:
             f'{data.root}: no object in any training image: there is nothing to train on'
         )
     if 'val' in empty and data.splits['val']:
+        other = data.findings.advice('remove this split, and a fifth of the images is held out')
         raise UserError(
             f'{data.root}: no object in any image of val, so that no metric can be computed: '
-            'annotate them, or remove this split, and a fifth of the images is held out'
+            f'annotate them, or {other}'
         )
     if 'test' in empty and data.splits['test']:
         images = counted(len(data.splits.pop('test')), 'image')
@@ -174,7 +176,8 @@ def split_off(data: DataSet, options: PrepareOptions) -> None:
     """Hold out ``data.splits['val']``, unless there is one or a test split to take its place.
 
     The split is seeded and stratified: classes are split from the rarest to the most frequent. No
-    class loses its last image to train on, if other images can be held out.
+    class loses its last image to train on, if other images can be held out. Copies of an image,
+    known once they were inspected, stay together.
     """
     if not data.splits.get('val') and data.splits.get('test'):
         data.splits['val'] = data.splits.pop('test')
@@ -182,23 +185,26 @@ def split_off(data: DataSet, options: PrepareOptions) -> None:
     if data.splits.get('val'):
         return
     pictures = sorted(data.splits['train'], key=lambda picture: picture.path)
-    if len(pictures) < 2:
-        raise UserError(
-            f'{data.root} has {counted(len(pictures), "image")}; training needs two or more'
-        )
     random.Random(options.seed).shuffle(pictures)
-    number = min(max(1, round(options.fraction * len(pictures))), MAX_VALIDATION)
-    chosen = held_out(pictures, number, options.fraction)
-    data.splits['train'] = [p for i, p in enumerate(pictures) if i not in chosen]
-    data.splits['val'] = [p for i, p in enumerate(pictures) if i in chosen]
+    copies: dict[bytes | Path, list[Picture]] = defaultdict(list)
+    for picture in pictures:
+        copies[picture.digest or picture.path].append(picture)
+    groups = list(copies.values())
+    if len(groups) < 2:
+        raise UserError(
+            f'{data.root} has {counted(len(groups), "distinct image")}; training needs two or more'
+        )
+    number = min(max(1, round(options.fraction * len(groups))), MAX_VALIDATION, len(groups) - 1)
+    chosen = held_out(groups, number, options.fraction)
     for name in ('train', 'val'):
-        data.splits[name].sort(key=lambda picture: picture.path)
+        parts = [group for i, group in enumerate(groups) if (i in chosen) == (name == 'val')]
+        data.splits[name] = sorted(chain.from_iterable(parts), key=lambda picture: picture.path)
     data.made_split = dict(seed=options.seed, fraction=options.fraction)
 
 
-def held_out(pictures: list[Picture], number: int, fraction: float) -> set[int]:
-    """Indices of the images that are held out."""
-    labels = [{item.label for item in picture.objects} for picture in pictures]
+def held_out(groups: list[list[Picture]], number: int, fraction: float) -> set[int]:
+    """Indices of the images, each with its copies, that are held out."""
+    labels = [{item.label for picture in group for item in picture.objects} for group in groups]
     having: dict[int, list[int]] = defaultdict(list)  # indices of the images with a class
     for i, found in enumerate(labels):
         for label in found:
@@ -218,7 +224,7 @@ def held_out(pictures: list[Picture], number: int, fraction: float) -> set[int]:
                 chosen.add(i)
                 held.update(labels[i])
     for takes_last in (False, True):
-        for i in range(len(pictures)):
+        for i in range(len(groups)):
             if len(chosen) < number and i not in chosen and (takes_last or not is_last(i)):
                 chosen.add(i)
                 held.update(labels[i])

@@ -17,7 +17,7 @@ from mmeffvit.utils.optional import require
 from mmeffvit.utils.text import listed
 
 from .formats.coco_file import run_lengths
-from .formats.label_maps import MAX_CLASSES, read_label_map
+from .formats.label_maps import IGNORED, MAX_CLASSES, read_label_map
 from .records import DataSet, Object, Picture
 
 BACKGROUND = 'background'
@@ -96,15 +96,18 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
 
     That file has the pairs of images and label maps, see
     :class:`mmeffvit.models.segmentation.PairedSegDataset`. Nothing is named after a file of the
-    dataset. Masks are drawn over class 0, background; later ones are on top.
+    dataset. Masks are drawn over class 0, background; smaller ones are on top, and crowds ignored.
     """
     if not data.has_label_maps and not data.has_masks:
         raise UserError(
             f'{data.root} has boxes without masks, and a segmentor needs masks: choose a detector, '
             'such as --model rtmdet_swiftformer_xs'
         )
-    if len(classes_of_maps(data)) > MAX_CLASSES:
-        raise UserError(f'{data.root} has {len(data.classes)} classes; give up to {MAX_CLASSES}')
+    number = len(classes_of_maps(data))
+    if number > MAX_CLASSES:
+        raise UserError(
+            f'{data.root} has {number} classes with background; give up to {MAX_CLASSES}'
+        )
     written = {}
     drawn = {0}
     for split, pictures in data.splits.items():
@@ -131,7 +134,8 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
 def check_drawn(data: DataSet, drawn: set[int]) -> None:
     """Reject a class without a pixel: its masks are empty, or covered by smaller objects."""
     values = values_of(data)
-    hidden = {data.classes[o.label] for o in data.objects() if values[o.label] not in drawn}
+    labels = {item.label for item in data.objects() if not item.is_crowd}
+    hidden = {data.classes[label] for label in labels if values[label] not in drawn}
     if hidden:
         raise UserError(
             f'{data.root}: label maps without a pixel of {listed(sorted(hidden))}: its masks are '
@@ -159,7 +163,7 @@ def draw(picture: Picture, data: DataSet) -> NDArray:
     values = values_of(data)
     labels = np.zeros(picture.size, np.uint8)
     for item in sorted(picture.objects, key=area_of, reverse=True):
-        labels[to_mask(item, picture.size)] = values[item.label]
+        labels[to_mask(item, picture.size)] = IGNORED if item.is_crowd else values[item.label]
     return labels
 
 

@@ -36,6 +36,7 @@ PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
 CANVAS = (124, 117, 104)  # RGB, of mmcv
 UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: unchanged; rotations by 90 degrees
+MIRRORED = (2, 3, 4)  # or rotated by 180 degrees: the size is the same
 
 
 class Unreadable(Exception):  # noqa: N818  a result, not an error of the program
@@ -115,14 +116,15 @@ def header_size(path: str | Path, formats: Sequence[str] | None = None) -> tuple
         return None
 
 
-def _is_rotated(image: Image.Image) -> bool:
+def _orientation(image: Image.Image) -> int:
     # the others are not rotated, and a PNG would be decoded to find the tag
-    return image.format in JPEG and image.getexif().get(ORIENTATION) in ROTATED
+    found = image.getexif().get(ORIENTATION) if image.format in JPEG else UPRIGHT
+    return found if found in (*MIRRORED, *ROTATED) else UPRIGHT
 
 
 def _size_of(image: Image.Image) -> tuple[int, int]:
     width, height = image.size
-    return (width, height) if _is_rotated(image) else (height, width)
+    return (width, height) if _orientation(image) in ROTATED else (height, width)
 
 
 def read_labels(path: Path) -> NDArray:
@@ -142,7 +144,7 @@ class ImageFacts:
     """Properties of an image file."""
 
     size: tuple[int, int]  # height and width in pixels, rotated according to the EXIF orientation
-    is_rotated: bool  # whether that exchanged height and width
+    orientation: int  # of EXIF, where OpenCV applies it; else 1, upright
     mode: str  # Pillow's: 'RGB', 'CMYK', 'P', ...
     bits: int  # per channel
     digest: bytes  # hash of the file
@@ -168,11 +170,11 @@ def inspect(path: Path) -> ImageFacts:
 
 
 def _facts_of(path: Path, image: Image.Image, content: bytes = b'') -> ImageFacts:
-    size, is_rotated, mode = _size_of(image), _is_rotated(image), image.mode
+    size, orientation, mode = _size_of(image), _orientation(image), image.mode
     content = content or path.read_bytes()
     # Pillow reads a PNG of 16 bits and several channels as one of 8, unlike its header
     deep = mode[0] in 'IF' or (content.startswith(PNG) and content[PNG_BITS] == 16)
-    return ImageFacts(size, is_rotated, mode, 16 if deep else 8, blake2b(content).digest())
+    return ImageFacts(size, orientation, mode, 16 if deep else 8, blake2b(content).digest())
 
 
 def inspect_header(path: Path) -> ImageFacts:

@@ -5,6 +5,7 @@ Those that a config's data can have as well are in tests/train/checks/test_data.
 
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +197,12 @@ NOTES = {
         faults.BOX_CLIPPED, r'train_0\.txt, line \d: .* 65\.\d in 64 x 64 pixels'),
     'empty labels': (
         lambda r: (r / LABELS).write_text(''), faults.WITHOUT_OBJECTS, r'train_0\.png'),
+    'an image on its head': (
+        lambda r: (
+            (r / IMAGE).unlink(),
+            save_rotated((r / IMAGE).with_suffix('.jpg'), 64, 64, orientation=3),
+        ),
+        faults.EXIF_UPRIGHT, r'train_0\.jpg'),
     'a category without objects': (
         lambda r: replace(r / 'data.yaml', '  3: star', '  3: star\n  4: moon'),
         faults.CLASS_EMPTY, "'moon'"),
@@ -211,6 +218,14 @@ def test_what_can_be_read_all_the_same_is_noted(name, tmp_path, capsys):
     said = capsys.readouterr().out
     assert re.search(rf'note: {re.escape(note.what)} \(1\)\n    .*{place}\n  fix: ', said), said
     assert splits['train'].count == 6
+
+
+@pytest.mark.skipif(shutil.which('iconv') is None, reason='without iconv')
+def test_the_fix_of_files_that_are_not_utf8_is_a_command(tmp_path):
+    (tmp_path / 'OLD').write_bytes(b'caf\xe9')
+    command = faults.NOT_UTF8.fix.split('`')[1]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    assert (tmp_path / 'NEW').read_text('utf-8') == 'caf\xe9'
 
 
 def test_text_files_of_windows_are_read(tmp_path):

@@ -16,6 +16,7 @@ from PIL import Image
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
+from mmeffvit.data.index import LEAST, ImageIndex
 from mmeffvit.data.prepare import PrepareOptions, prepare, read, split_off
 from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.errors import UserError
@@ -291,3 +292,27 @@ def test_no_class_loses_its_last_training_image_and_each_of_two_has_one_to_valid
         assert len(data.splits['val']) == 4
         assert (data.count('train')[1], data.count('val')[1]) == (1, 0)
         assert (data.count('train')[2], data.count('val')[2]) == (1, 1)
+
+
+@pytest.mark.parametrize('fraction', [0.2, 0.95])
+def test_copies_of_an_image_are_not_split_and_some_images_are_left_to_train_on(fraction, tmp_path):
+    pictures = [
+        Picture(Path(f'{i}'), [Object(0, BOX, '')], digest=b'%d' % (i // 2)) for i in range(10)
+    ]
+    data = DataSet('', tmp_path, ['a'], {'train': pictures}, Findings())
+    split_off(data, PrepareOptions(fraction=fraction))
+    train, val = ({p.digest for p in data.splits[name]} for name in ('train', 'val'))
+    assert len(train | val) == 5
+    assert all((train, val))
+    assert not train & val
+    same = DataSet('', tmp_path, ['a'], {'train': pictures[:2]}, Findings())
+    with pytest.raises(UserError, match='has 1 distinct image; training needs two'):
+        split_off(same, PrepareOptions())
+
+
+def test_a_cache_that_may_not_be_entered_is_not_needed(tmp_path, monkeypatch):
+    def deny(path: Path) -> bool:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(Path, 'is_file', deny)
+    assert ImageIndex(tmp_path, inspect, LEAST).known == {}

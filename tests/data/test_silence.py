@@ -14,8 +14,15 @@ from mmeffvit.data import faults
 from mmeffvit.data.check import check
 from mmeffvit.data.detect import detect
 from mmeffvit.data.faults import Fault, Findings, Grade
-from mmeffvit.data.prepare import PrepareOptions, prepare, read
-from mmeffvit.data.records import split_in
+from mmeffvit.data.prepare import (
+    PrepareOptions,
+    check_trainable,
+    leave_out_broken,
+    prepare,
+    read,
+)
+from mmeffvit.data.records import DataSet, Object, Picture, split_in
+from mmeffvit.data.write import write_label_maps
 from mmeffvit.errors import UserError
 from mmeffvit.registry import TRANSFORMS
 from mmeffvit.train.folder.write_config import raised
@@ -58,6 +65,50 @@ def test_smaller_objects_are_on_top_of_label_maps_and_a_covered_class_is_an_erro
     path.write_text(small.replace('1', '3', 1) + small)
     with pytest.raises(UserError, match='without a pixel of star'):
         prepare(root, tmp_path / 'index', PrepareOptions(for_segmentor=True))
+
+
+def test_crowds_are_ignored_in_label_maps_and_their_class_need_not_be_drawn(tmp_path):
+    root = write_roboflow(tmp_path / 'data')
+    for path in root.rglob('*.json'):
+        edit_json(
+            path, lambda c: [a.update(iscrowd=a['category_id'] == 1) for a in c['annotations']]
+        )
+    maps = []
+    for crowds in (False, True):
+        options = PrepareOptions(for_segmentor=True, crowds_are_objects=crowds)
+        prepare(root, tmp_path / f'{crowds}', options)
+        paths = sorted((tmp_path / f'{crowds}' / 'train').iterdir())
+        maps.append(np.stack(list(map(read_labels, paths))))
+    changed = maps[0] != maps[1]
+    assert {*maps[0][changed]} == {255}
+    assert len({*maps[1][changed]}) == 1
+
+
+def test_255_classes_of_objects_are_one_too_many_with_background(tmp_path):
+    picture = Picture(tmp_path, [Object(0, (1, 1, 9, 9), '', [[1, 1, 9, 1, 9, 9]])])
+    data = DataSet('', tmp_path, [f'{i}' for i in range(255)], {'train': [picture]}, Findings())
+    with pytest.raises(UserError, match='256 classes with background; give up to 255'):
+        write_label_maps(data, tmp_path)
+
+
+def test_label_maps_to_validate_on_alone_are_an_error(tmp_path):
+    splits = dict(train=[], val=[Picture(tmp_path)])
+    with pytest.raises(UserError, match='no object in any training image'):
+        check_trainable(DataSet('', tmp_path, ['a'], splits, Findings(), {0: 0}))
+
+
+def test_advice_for_a_config_names_no_option_of_a_folder(tmp_path):
+    def of(**content: object) -> DataSet:
+        splits = {'val': [Picture(tmp_path, **content)]}
+        return DataSet('', tmp_path, ['a'], splits, Findings(name='val'))
+
+    crowd = Object(0, (1, 1, 9, 9), '', is_crowd=True)
+    with pytest.raises(UserError, match='annotate them, or --no-check trains anyway'):
+        check_trainable(of())
+    with pytest.raises(UserError, match='nothing would be learned: correct them'):
+        check_trainable(of(objects=[crowd]))
+    with pytest.raises(UserError, match='see above: --no-check trains anyway'):
+        leave_out_broken(of(num_broken=1), PrepareOptions())
 
 
 def test_limits_below_the_objects_of_an_image_are_raised():

@@ -156,15 +156,22 @@ def repair_data(config: Config, folder: Path, *, strict: bool = False) -> None:
         logger.disabled = False
 
 
-def repair(item: ConfiguredDataset, scope: str, folder: Path, strict: bool) -> None:
+def repair(
+    item: ConfiguredDataset, scope: str, folder: Path, strict: bool, sample: Sample | None = None
+) -> None:
     """Check one dataset; see :func:`repair_data`."""
     with isolated(scope):
         data, dataset = read_dataset(item)
     options = PrepareOptions(needs_masks=item.needs_masks, strict=strict)
-    left_out = judge(data, folder, options, Sample(MANY))
+    left_out = judge(data, folder, options, sample or Sample(MANY))
     if ' of ' not in item.name:  # one of several may have images of background only
         check_trainable(data)
-    if left_out or {*data.findings.counts} & {*MISREAD}:
+    if not (left_out or {*data.findings.counts} & {*MISREAD}):
+        return
+    unopened = [p for part in data.splits.values() for p in part if not p.digest]
+    if any(p.label_map or p.size is None for p in unopened):  # all are written
+        repair(item, scope, folder, strict, Sample(None))
+    else:
         replace_data(item, dataset, data, folder)
 
 
@@ -179,6 +186,10 @@ def replace_data(
     item: ConfiguredDataset, dataset: BaseDataset, data: DataSet, folder: Path
 ) -> None:
     """Let the config read what was written of a dataset."""
+    is_voc = reads_as(type(dataset), 'XMLDataset')
+    for each in data.objects() if is_voc else ():  # from 1, as mmdet reads them
+        left, top, width, height = each.box
+        each.box = (left - 1, top - 1, width, height)
     write = write_label_maps if data.has_label_maps else write_coco
     written = write(data, folder)[item.split]
     settings, old, new = item.settings, dataset.ann_file, str(written.annotations)
@@ -187,7 +198,7 @@ def replace_data(
         prefix = dict(img_path=str(written.images), seg_map_path=str(folder))
         settings['type'] = 'mmeffvit.PairedSegDataset'
         drop_reduction(settings)
-    if reads_as(type(dataset), 'XMLDataset'):
+    if is_voc:
         settings['type'] = 'mmdet.CocoDataset'
         for key in OF_VOC:
             settings.pop(key, None)

@@ -185,6 +185,12 @@ def make_reader(
         split_off(data, reading)
         for item in data.objects('val'):
             item.is_crowd |= item.score < wanted.sure_score  # neither right nor wrong
+        if not data.has_label_maps and all(item.is_crowd for item in data.objects('val')):
+            raise UserError(
+                f'no prediction in {counted(len(data.splits["val"]), "image")} of validation '
+                f'has a score of {wanted.sure_score} or more: give a lower --sure-score, or '
+                'labeled images with --labeled'
+            )
         return data
 
     return read_taught

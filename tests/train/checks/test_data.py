@@ -445,6 +445,31 @@ def test_mmdet_and_mmseg_read_what_is_left_of_voc_and_of_label_maps(tmp_path):
     assert loads(config) == 29
 
 
+def boxes_of(config: Config) -> list[list[list[float]]]:
+    """The boxes of every training image, as mmdet reads them."""
+    with isolated(config.default_scope):
+        dataset = DATASETS.build(config.train_dataloader.dataset)
+    rows = [dataset.get_data_info(i)['instances'] for i in range(len(dataset))]
+    return [[each['bbox'] for each in row] for row in rows]
+
+
+def test_all_that_is_written_was_opened_and_has_the_boxes_that_mmdet_reads(tmp_path, monkeypatch):
+    monkeypatch.setattr('mmeffvit.train.checks.data.MANY', 0)
+    config = voc_config(tmp_path / 'voc')
+    for path in (tmp_path / 'voc/Annotations').iterdir():
+        path.write_text(re.sub('<size>.*</size>', '', path.read_text()))
+    expected = boxes_of(config)
+    VOC_DAMAGE['empty difficult'][1](tmp_path / 'voc')
+    repair_data(config, tmp_path / 'data')
+    assert config.train_dataloader.dataset.type == 'mmdet.CocoDataset'
+    assert boxes_of(config) == expected
+    config = map_config(tmp_path / 'maps', 30)
+    remove('maps/images/1.jpg')(tmp_path)
+    truncate('maps/masks/2.png')(tmp_path)
+    repair_data(config, tmp_path / 'other')
+    assert loads(config) == 28
+
+
 def test_a_warning_does_not_stop_the_training_of_a_config_but_an_error_does(copy, tmp_path):
     spread(copy)
     (copy / IMAGE).unlink()

@@ -110,7 +110,7 @@ def test_a_run_that_stopped_early_is_compared_for_the_steps_that_it_took(tmp_pat
 
 def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
     path = models.file_for_any_size('retinanet_swiftformer_l1')
-    options = DistillOptions(wanted=Wanted(min_score=0.0))
+    options = DistillOptions(wanted=Wanted(min_score=0.0, sure_score=0.0))
     read = make_reader(str(path), Base.of(STUDENT), tmp_path, options, open_teacher)
     data = read(shapes / 'val2017', PrepareOptions())
     teacher = ExportedPredictor(path)
@@ -136,6 +136,10 @@ def test_an_exported_file_teaches_what_it_predicts(shapes, tmp_path):
         (
             (STUDENT, 'FILE', 'IMAGES', '--min-score', 0.95, '--sure-score', 1),
             'with a score of 0.95 or more',
+        ),
+        (
+            (STUDENT, 'FILE', 'IMAGES', '--sure-score', 1),
+            'images of validation has a score of 1.0 or more: give a lower --sure-score',
         ),
         ((STUDENT, 'FILE', 'OTHERS'), 'for none of the 4 images'),
         ((STUDENT, 'OUTSIDE', 'IMAGES'), 'reach outside of their image (1); --skip-broken'),
