@@ -27,7 +27,7 @@ OPTIONS: dict[str, str] = {
     'a': "not 'a'", '=3': "not '=3'", 'x=[(1,2]': '(1,2', 'model=5': 'model is 5',
     'model.backbone=None': 'NoneType', 'model.neck=5': "<class 'int'>",
     'model.backbone.type=Nothing': 'Nothing', 'model.backbone.nothing=3': "'nothing'",
-    'model.backbone.drop_path_rate=2': 'drop_prob is 1.4',
+    'model.backbone.drop_path_rate=2': 'drop_path_rate is 2',
     'model.data_preprocessor.std=[1,0,1]': 'std is [1, 0, 1]',
     'model.data_preprocessor.std=[1,1]': 'std', 'model.data_preprocessor.mean=a': "'str'",
     'model.data_preprocessor.pad_size_divisor=0': 'pad_size_divisor is 0',
