@@ -163,7 +163,7 @@ BAD_COCO: dict[str, tuple[Job, str]] = {
     'image is of 1 pixel': (lambda f: Image.new('RGB', (1, 1)).save(f / PICTURE), PICTURE),
 }  # fmt: skip
 # what training can do without
-TOLERATED = {'image is of 1 pixel', 'polygon of two numbers'}
+TOLERATED = {'image is of 1 pixel', 'polygon of two numbers', 'polygon of seven numbers'}
 GOOD_COCO: dict[str, Job] = {
     'as it is': lambda f: None,
     'no info': in_turn(*(edit(n, lambda c: c.pop('info')) for n in (TRAIN, VAL))),
