@@ -134,7 +134,7 @@ def leave_out_broken(data: DataSet, options: PrepareOptions) -> str:
     if number > LOST * total and not options.skip_broken:
         raise UserError(
             f'{number:,} of {counted(total, "image")} have errors, see above: '
-            f'{data.findings.advice("--skip-broken leaves them out")}'
+            f'{data.findings.advice("--skip-broken skips them")}'
         )
     whole = ' without other objects' if options.keep_partly_broken else ''
     return f'; images with broken objects{whole}: {number:,}' if number else ''

@@ -36,7 +36,6 @@ PNG = b'\x89PNG\r\n\x1a\n'
 PNG_BITS = 24  # place of the bits of a channel in the header
 CANVAS = (124, 117, 104)  # RGB, of mmcv
 UPRIGHT, ROTATED = 1, (5, 6, 7, 8)  # its values: unchanged; rotations by 90 degrees
-MIRRORED = (2, 3, 4)  # or rotated by 180 degrees: the size is the same
 
 
 class Unreadable(Exception):  # noqa: N818  a result, not an error of the program
@@ -119,7 +118,7 @@ def header_size(path: str | Path, formats: Sequence[str] | None = None) -> tuple
 def _orientation(image: Image.Image) -> int:
     # the others are not rotated, and a PNG would be decoded to find the tag
     found = image.getexif().get(ORIENTATION) if image.format in JPEG else UPRIGHT
-    return found if found in (*MIRRORED, *ROTATED) else UPRIGHT
+    return found if found in range(1, 9) else UPRIGHT
 
 
 def _size_of(image: Image.Image) -> tuple[int, int]:

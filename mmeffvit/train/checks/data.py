@@ -169,7 +169,7 @@ def repair(
     if not (left_out or {*data.findings.counts} & {*MISREAD}):
         return
     unopened = [p for part in data.splits.values() for p in part if not p.digest]
-    if any(p.label_map or p.size is None for p in unopened):  # all are written
+    if sample is None and any(p.label_map or p.size is None for p in unopened):  # all are written
         repair(item, scope, folder, strict, Sample(None))
     else:
         replace_data(item, dataset, data, folder)

@@ -135,7 +135,7 @@ def test_a_run_stops_early_after_as_many_validations_if_it_is_resumed(values, la
         tmp_path / 'parts', (0.0,) * 4, epochs=9, prepare=stops_early,
         resume=tmp_path / 'parts' / f'epoch_{last}.pth',
     )  # fmt: skip
-    assert longer.epoch == last + 2  # the count starts anew
+    assert longer.epoch == last + 2  # the count starts from 0 again
 
 
 def test_a_first_validation_without_a_best_one_is_no_error_of_an_automatic_metric(tmp_path):
