@@ -2,14 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mmeffvit.utils.images import (
-    ROTATED,
-    UPRIGHT,
-    ImageFacts,
-    Unreadable,
-    inspect,
-    inspect_header,
-)
+from mmeffvit.utils.images import ROTATED, UPRIGHT, ImageFacts, Unreadable, inspect, inspect_header
 from mmeffvit.utils.messages import in_threads
 
 from . import faults

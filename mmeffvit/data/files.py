@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
-from mmeffvit.utils.images import SUFFIXES, is_image, is_regular
+from mmeffvit.utils.images import SUFFIXES, is_image
 from mmeffvit.utils.text import listed
 
 from . import faults
@@ -99,24 +99,17 @@ class ImageFinder:
         self.findings = findings
 
     @cached_property
-    def _by_name(self) -> dict[str, list[Path]]:
-        found = defaultdict(list)
-        for path in images_below(self.root):
-            for key in {path.name, path.stem}:
-                found[key].append(path)
-        return found
-
-    @cached_property
     def _by_spelling(self) -> dict[str, list[Path]]:
         found = defaultdict(list)
-        for name, paths in self._by_name.items():
-            found[spelling(name)] += paths
+        for path in images_below(self.root):
+            for name in (path.name, path.stem):
+                found[spelling(name)].append(path)
         return found
 
     @cached_property
     def _splits(self) -> set[str | None]:
         """The splits that have a folder with images."""
-        folders = {path.parent for paths in self._by_name.values() for path in paths}
+        folders = {path.parent for paths in self._by_spelling.values() for path in paths}
         return {named_split(folder, self.root) for folder in folders} - {None}
 
     def find(self, name: str, folders: Iterable[Path], split: str | None = None) -> list[Path]:
@@ -131,26 +124,21 @@ class ImageFinder:
         for folder in folders:
             # without `..`, which may lead out of the dataset; text is faster than Path
             path = os.path.normpath(os.path.join(folder, name))
-            if path.startswith(inside) and is_regular(path):
+            if path.startswith(inside) and os.path.isfile(path):
                 return [Path(path)]
         last = name.rpartition('/')[2]
-        found = self._of_split(self._by_name.get(last, ()), split)
+        stem, _, suffix = spelling(last).rpartition('.')
+        same = self._by_spelling.get(spelling(last), [])
+        found = self._of_split([p for p in same if last in (p.name, p.stem)], split)
         if not found:
-            found = self._of_split(self._respelled(last), split)
+            if not same and f'.{suffix}' in SUFFIXES:
+                same = self._by_spelling.get(stem, [])
+            found = self._of_split(same, split)
             if len(found) == 1:
                 self.findings.add(faults.NAME_SPELLED, f'{name}: {found[0]}')
         nearer = [path for path in found if path.as_posix().endswith(f'/{name}')]
         nearer = nearer or [path for path in found if path.parent in folders]
         return nearer or found
-
-    def _respelled(self, name: str) -> list[Path]:
-        """The images of a name in another spelling or with another suffix of images."""
-        key = spelling(name)
-        stem, _, suffix = key.rpartition('.')
-        found = self._by_spelling.get(key, [])
-        if not found and f'.{suffix}' in SUFFIXES:
-            found = self._by_spelling.get(stem, [])
-        return found
 
     def _of_split(self, paths: Iterable[Path], split: str | None) -> list[Path]:
         """The images that are not in folders of other splits; all if the split has no folder."""
@@ -225,7 +213,7 @@ def find_images(folder: str | os.PathLike) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f'{folder} is not a folder; give one with images')
-    images = list(filter(is_regular, images_below(folder)))
+    images = list(filter(os.path.isfile, images_below(folder)))
     if not images:
         raise UserError(f'{folder} has no image ({", ".join(SUFFIXES)})')
     return images

@@ -1,5 +1,6 @@
 """The files of a dataset, listed once for every format."""
 
+import os
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
-from mmeffvit.utils.images import is_image, is_regular
+from mmeffvit.utils.images import is_image
 from mmeffvit.utils.text import counted
 
 from .files import files_below, images_below
@@ -102,7 +103,7 @@ class Tree:
         if path not in self._heads:
             self._heads[path] = b''
             with suppress(OSError):
-                if is_regular(path):
+                if os.path.isfile(path):
                     with path.open('rb') as file:
                         self._heads[path] = file.read(HEAD)
         return self._heads[path]

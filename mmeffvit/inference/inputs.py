@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 from mmeffvit.data.files import files_below
 from mmeffvit.errors import UserError
 from mmeffvit.utils.image_formats import TooLargeError, check_pixels
-from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image, is_regular
+from mmeffvit.utils.images import IRREGULAR, SUFFIXES, VIDEOS, Unreadable, is_image
 from mmeffvit.utils.text import escape
 
 KEPT = ('.jpg', '.jpeg', '.png')  # suffixes that visualizations keep
@@ -131,7 +131,7 @@ def match(argument: str, inputs: Inputs) -> Iterator[tuple[Path, Path]]:
                 inputs.others[path.suffix] += 1
             elif not is_known(path):
                 inputs.unreadable.append(f'{path}: unknown type {path.suffix or "(none)"!r}')
-            elif not is_regular(path):
+            elif not os.path.isfile(path):
                 inputs.unreadable.append(f'{path}: {IRREGULAR}')
             else:
                 yield path, path.relative_to(each if is_folder else each.parent)

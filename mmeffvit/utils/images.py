@@ -47,21 +47,13 @@ def is_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def is_regular(path: str | Path) -> bool:
-    """Whether it is a regular file; reading from a pipe would block."""
-    try:
-        return Path(path).is_file()
-    except OSError:
-        return False
-
-
 def read_image(path: str | Path) -> NDArray:
     """Read an image with OpenCV: (H, W, 3) uint8 BGR, rotated according to its EXIF orientation.
 
     Raises:
         UserError: If it does not exist, cannot be decoded, or is too large.
     """
-    if not is_regular(path):
+    if not os.path.isfile(path):
         cause = IRREGULAR if os.path.lexists(path) else 'it does not exist'
         raise UserError(f'{str(path)!r} cannot be read as an image: {cause}')
     try:
@@ -184,7 +176,7 @@ def inspect_header(path: Path) -> ImageFacts:
     Raises:
         Unreadable: If it is no image, or cannot be decoded completely.
     """
-    if not is_regular(path):
+    if not os.path.isfile(path):
         return inspect(path)
     with suppress(Exception):  # decoders raise various ones; it is reported when it is decoded
         with path.open('rb') as file:
@@ -206,7 +198,7 @@ def is_cut_jpeg(path: Path) -> bool:
 
     Decoders fill what is missing with one color; in memory, OpenCV needs the mark of the end.
     """
-    if not is_regular(path):
+    if not os.path.isfile(path):
         return False
     content = path.read_bytes()
     if not content.startswith(JPEG_START) or content.rstrip(b'\0').endswith(END):
@@ -243,7 +235,7 @@ def _check_opencv(path: Path, image: Image.Image) -> None:
 
 @contextmanager
 def _decoded(path: Path) -> Iterator[Image.Image]:
-    if not is_regular(path):
+    if not os.path.isfile(path):
         raise Unreadable(f'{path} ({IRREGULAR if os.path.lexists(path) else "does not exist"})')
     try:
         with open_image(path) as image:

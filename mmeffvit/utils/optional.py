@@ -1,6 +1,5 @@
 """Optional packages, imported on demand."""
 
-import re
 import shlex
 import sys
 import threading
@@ -14,33 +13,13 @@ from .files import PACKAGE
 from .quiet import quiet
 from .text import first_line
 
-INSTALL_COMMANDS = {  # by package
-    'torch': "pip install 'mmeffvit[det,seg]'",
-    'mmengine': "pip install 'mmeffvit[det,seg]'",
-    'mmdet': "pip install 'mmeffvit[det]'",
-    'mmseg': "pip install 'mmeffvit[seg]'",
-    'mmpretrain': "pip install 'mmeffvit[cls]'",
-    # the first command removes one that was compiled for another torch
-    'mmcv': "pip uninstall --yes mmcv; pip install 'mmeffvit[det]'",
-    'torchvision': 'pip install torchvision',
-    'onnx': "pip install 'mmeffvit[onnx]'",
-    'onnxruntime': "pip install 'mmeffvit[onnx]'",
-    'onnxscript': "pip install 'mmeffvit[onnx]'",
-    'openvino': "pip install 'mmeffvit[openvino]'",
-    'nncf': "pip install 'mmeffvit[int8]'",
-    'executorch': "pip install 'mmeffvit[executorch]'",
-    'coremltools': "pip install 'mmeffvit[coreml]'",
-    'litert_torch': "pip install 'mmeffvit[litert]'",
-    'ai_edge_litert': "pip install 'mmeffvit[litert]'",
-    'ai_edge_quantizer': "pip install 'mmeffvit[litert]'",
-    'pnnx': "pip install 'mmeffvit[ncnn]'",
-    'ncnn': "pip install 'mmeffvit[ncnn]'",
-    'safetensors': "pip install 'mmeffvit[hub]'",
-    'huggingface_hub': "pip install 'mmeffvit[hub]'",
-    'pycocotools': 'pip install pycocotools',
-    'timm': 'pip install timm',
-    'supervision': 'pip install supervision',
-}
+EXTRAS = {  # of our package, by the package that they install; others are installed by name
+    'torch': 'det,seg', 'mmengine': 'det,seg', 'mmdet': 'det', 'mmcv': 'det', 'mmseg': 'seg',
+    'mmpretrain': 'cls', 'onnx': 'onnx', 'onnxruntime': 'onnx', 'onnxscript': 'onnx',
+    'openvino': 'openvino', 'nncf': 'int8', 'executorch': 'executorch', 'coremltools': 'coreml',
+    'litert_torch': 'litert', 'ai_edge_litert': 'litert', 'ai_edge_quantizer': 'litert',
+    'pnnx': 'ncnn', 'ncnn': 'ncnn', 'safetensors': 'hub', 'huggingface_hub': 'hub',
+}  # fmt: skip
 
 # mmpretrain 1.2 cannot be imported beside later ones, and mmdet imports it where it is installed
 OLD_TRANSFORMERS = "pip install 'transformers<4.56'"
@@ -56,9 +35,8 @@ def require(name: str, purpose: str = '') -> ModuleType:
     """Import a module of an optional package, or report how to install it.
 
     Args:
-        name: Full name of the module; its package must be in :data:`INSTALL_COMMANDS`. 'mmcv.ops'
-            fails if its operators do not match the installed torch, 'mmdet.models' if mmpretrain
-            does not match the installed transformers.
+        name: Full name of the module. 'mmcv.ops' fails if its operators do not match the installed
+            torch, 'mmdet.models' if mmpretrain does not match the installed transformers.
         purpose: What needs it, the beginning of the message; if given, output during the import is
             suppressed.
 
@@ -85,11 +63,10 @@ def require(name: str, purpose: str = '') -> ModuleType:
 
 def install_command(package: str) -> str:
     """The command that installs a package, with the path of the checkout if this is one."""
-    command = INSTALL_COMMANDS[package]
-    if not (PACKAGE.parent / 'setup.py').is_file():
-        return command
-
-    def local(match: re.Match) -> str:
-        return f'-e {shlex.quote(f"{PACKAGE.parent}[{match[1]}]")}'
-
-    return re.sub(r"'mmeffvit\[([\w,]+)\]'", local, command)
+    if package not in EXTRAS:
+        return f'pip install {package}'
+    target = f"'mmeffvit[{EXTRAS[package]}]'"
+    if (PACKAGE.parent / 'setup.py').is_file():
+        target = f'-e {shlex.quote(f"{PACKAGE.parent}[{EXTRAS[package]}]")}'
+    # one that was compiled for another torch is removed before
+    return f'{"pip uninstall --yes mmcv; " * (package == "mmcv")}pip install {target}'

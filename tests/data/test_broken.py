@@ -112,7 +112,7 @@ CASES = {
         faults.RECORD_BROKEN, r'0\.xml, line \d: 9', 7),
     'missing image, VOC': Case(
         write_voc, lambda r: (r / 'JPEGImages' / '0.jpg').unlink(),
-        faults.IMAGE_MISSING, r'0\.jpg of .*Annotations/0\.xml', 7),
+        faults.IMAGE_MISSING, r'Annotations/0\.xml: 0\.jpg', 7),
     'duplicate names in sub-folders': Case(
         write_yolo, double_names,
         faults.IMAGE_AMBIGUOUS, r'twin\.txt: .*a/twin\.png, .*b/twin\.png', 11),

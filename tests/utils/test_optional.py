@@ -7,13 +7,11 @@ import pytest
 
 from mmeffvit.errors import UserError
 from mmeffvit.utils import optional
-from mmeffvit.utils.optional import INSTALL_COMMANDS, TELEMETRY, install_command, require
+from mmeffvit.utils.optional import EXTRAS, TELEMETRY, install_command, require
 from tests.conftest import ROOT, run_python
 
-EXTRAS = ['det', 'seg', 'cls', 'onnx', 'openvino', 'int8', 'executorch', 'coreml', 'litert', 'ncnn']
 
-
-@pytest.mark.parametrize('package', sorted(INSTALL_COMMANDS))
+@pytest.mark.parametrize('package', [*sorted(EXTRAS), 'torchvision', 'timm'])
 def test_a_missing_package_is_reported_with_an_install_command(monkeypatch, package):
     # None in sys.modules marks a module that cannot be imported
     for name in [n for n in sys.modules if n.partition('.')[0] == package]:
@@ -26,10 +24,9 @@ def test_a_missing_package_is_reported_with_an_install_command(monkeypatch, pack
         require(package, 'Such a job')
 
 
-@pytest.mark.parametrize('extra', EXTRAS)
-def test_every_extra_in_an_install_command_exists(extra):
-    assert f"pip install 'mmeffvit[{extra}]'" in INSTALL_COMMANDS.values()
-    assert f"'{extra}': [" in (ROOT / 'setup.py').read_text()
+def test_every_extra_in_an_install_command_exists():
+    for extra in ','.join(EXTRAS.values()).split(','):
+        assert f"'{extra}': [" in (ROOT / 'setup.py').read_text()
 
 
 def test_extras_are_installed_from_the_checkout(monkeypatch, tmp_path):

@@ -1,6 +1,6 @@
 """A dataset that is collected image by image and object by object."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -72,26 +72,34 @@ class Builder:
         if len(found) != 1:
             self.finder.report(name, found, where or source)
             return None
-        split = own or split_of(found[0].parent, self.root)
-        pictures = self.splits.setdefault(split, {})
-        return pictures.setdefault(found[0], Picture(found[0], recorded=size))
+        return self.place(found[0], size, own)
 
-    def own_image(self, path: Path, name: str) -> tuple[str, list[Path]]:
-        """The image of a file that annotates one image, and the name that it was found by.
+    def place(self, path: Path, size: Size | None, split: str | None = None) -> Picture:
+        """An image in its split, by default the one that folders are named after."""
+        pictures = self.splits.setdefault(split or split_of(path.parent, self.root), {})
+        return pictures.setdefault(path, Picture(path, recorded=size))
+
+    def own_image(self, path: Path, name: str) -> Path | None:
+        """The image of a file that annotates one image; None, and a finding, without one.
 
         The image that is named as the file counts, also where an older name is in the file, as
         after renaming both. Without a name in the file, ``name`` is empty.
         """
         split, folders = named_split(path.parent, self.root), folders_near(path)
-        own = self.finder.find(path.stem, folders, split)
-        if len(own) == 1 and own[0].name == name.rpartition('/')[2]:
-            return path.stem, own
-        named = self.finder.find(name, folders, split) if name else []
-        if len(own) != 1:
-            return name or path.stem, named or own
-        if named and named != own:
-            self.findings.add(faults.NAME_OLD, f'{path}: {name}')
-        return path.stem, own
+        found = self.finder.find(path.stem, folders, split)
+        if len(found) != 1 or found[0].name != name.rpartition('/')[2]:
+            named = self.finder.find(name, folders, split) if name else []
+            if len(found) != 1:
+                found = named or found
+            elif named and named != found:
+                self.findings.add(faults.NAME_OLD, f'{path}: {name}')
+        if len(found) != 1:
+            self.finder.report(name or path.stem, found, path)
+        elif any(found[0] in pictures for pictures in self.splits.values()):
+            self.findings.add(faults.IMAGE_LISTED_TWICE, f'{found[0]}, again in {path}')
+        else:
+            return found[0]
+        return None
 
     def add(
         self,
@@ -125,19 +133,24 @@ class Builder:
         return item
 
     def each(
-        self, picture: Picture | None, rows: Any, where: str, read: Callable[[Any, str], object]
+        self,
+        picture: Picture | None,
+        rows: Any,
+        where: str,
+        read: Callable[[Any, str, Picture, 'Builder'], object],
+        lines: Mapping[Any, int] | None = None,
     ) -> None:
         """Read every object of an image, if there is one; report those that cannot be read.
 
-        Its place is ``where``, the file and what an object is called, with its number.
+        Its place is ``where``, the file and what an object is called, with its number or line.
         """
         if picture is not None and not isinstance(rows, list):
             self.broken(picture, where, f'{rows!r:.40} is not a list')
             return
         for count, row in enumerate(rows if picture else (), 1):
-            place = f'{where} {count}'
+            place = f'{where} {lines[row] if lines else count}'
             try:
-                read(row, place)
+                read(row, place, picture, self)
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 self.broken(picture, place, error)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, split_of_file
+from mmeffvit.data.records import DataSet, Picture, split_of_file
 from mmeffvit.data.tree import Match, Tree
 
 from .builder import Builder
@@ -42,12 +42,13 @@ def read_image(path: Path, where: str, entry: Any, builder: Builder) -> None:
         builder.findings.add(faults.RECORD_BROKEN, f'{where}: no image')
         return
     picture = builder.picture(name, path, where, split=split_of_file(path, builder.root))
-
-    def read_box(row: Any, place: str) -> None:
-        sides = ('x', 'y', 'width', 'height')
-        x, y, width, height = (number(row['coordinates'][key]) for key in sides)
-        box = (x - width / 2, y - height / 2, width, height)
-        builder.add(picture, row['label'], place, box=box)
-
     rows = entry.get('annotations') or entry.get('annotation') or []  # Apple's documentation
     builder.each(picture, rows, f'{where}, {name}, annotation', read_box)
+
+
+def read_box(row: Any, where: str, picture: Picture, builder: Builder) -> None:
+    """Add a box."""
+    sides = ('x', 'y', 'width', 'height')
+    x, y, width, height = (number(row['coordinates'][key]) for key in sides)
+    box = (x - width / 2, y - height / 2, width, height)
+    builder.add(picture, row['label'], where, box=box)

@@ -43,12 +43,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
             where = f'{path}, line {lines[shapes[0]] if shapes else 1}'
             split = split_in(subset) or split_of_file(path, tree.root)
             picture = builder.picture(name, path, where, size, split, inside=subset)
-            for shape in shapes if picture else ():
-                where = f'{path}, line {lines[shape]}'
-                try:
-                    read_shape(shape, picture, size, where, builder)
-                except (KeyError, TypeError, ValueError) as error:
-                    builder.broken(picture, where, error)
+            builder.each(picture, shapes, f'{path}, line', read_shape, lines)
     return builder.build(NAME, paths)
 
 
@@ -70,9 +65,7 @@ def images_of(root: Element) -> Iterator[tuple[str, str, Size | None, list[Eleme
         yield f'frame_{FRAME.format(frame)}', subset, size, shapes
 
 
-def read_shape(
-    shape: Element, picture: Picture, size: Size | None, where: str, builder: Builder
-) -> None:
+def read_shape(shape: Element, where: str, picture: Picture, builder: Builder) -> None:
     """Add a shape of an image."""
     if shape.tag in NOT_SHAPES:
         return
@@ -98,6 +91,6 @@ def read_shape(
         if min(runs) < 0 or sum(runs) != width * height:
             raise ValueError(f'run lengths that do not fill {width} x {height} pixels')
         mask = np.repeat(np.arange(len(runs)) % 2, runs).reshape(height, width) > 0
-        builder.add(picture, name, where, **placed(mask, left, top, size))
+        builder.add(picture, name, where, **placed(mask, left, top, picture.recorded))
     else:
         builder.unread(where, shape.tag)

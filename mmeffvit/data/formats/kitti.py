@@ -1,7 +1,6 @@
 """KITTI's format: a text file of 15 columns for every image, in ``label_2`` and ``image_2``."""
 
 import re
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -37,8 +36,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
         folder = path.parent.with_name(path.parent.name.replace(LABELS, IMAGES))
         picture = builder.picture(path.stem, folder / path.name, str(path))
         text = read_text(path, findings) if picture else None
-        read = partial(read_line, picture=picture, builder=builder)
-        builder.each(picture, (text or '').splitlines(), f'{path}, line', read)
+        builder.each(picture, (text or '').splitlines(), f'{path}, line', read_line)
     return builder.build(NAME, paths)
 
 

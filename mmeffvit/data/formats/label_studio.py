@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -53,8 +52,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
             split = split_of_file(path, tree.root)
             sizes = (size_of(r.get('original_height'), r.get('original_width')) for r in rows)
             picture = builder.picture(name, path, where, next(filter(None, sizes), None), split)
-            read = partial(read_result, picture=picture, builder=builder)
-            builder.each(picture, results, f'{where}, result', read)
+            builder.each(picture, results, f'{where}, result', read_result)
     return builder.build(NAME, paths)
 
 

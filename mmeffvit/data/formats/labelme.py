@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, Object, Picture, Size
+from mmeffvit.data.records import DataSet, Object, Picture, named_split
 from mmeffvit.data.tree import Match, Tree
 
 from .builder import Builder
@@ -26,34 +26,28 @@ def is_labelme(content: bytes) -> bool:
 def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
-    used: set[Path] = set()
     for path, content in builder.json_files(paths, 'shapes'):
-        read_file(path, content, builder, used)
+        read_file(path, content, builder)
     return builder.build(NAME, paths)
 
 
-def read_file(path: Path, content: dict, builder: Builder, used: set[Path]) -> None:
+def read_file(path: Path, content: dict, builder: Builder) -> None:
     """Add an image with its shapes; its name may have the path of a folder on another machine."""
     size = size_of(content.get('imageHeight'), content.get('imageWidth'))
-    name, _ = builder.own_image(path, str(content.get('imagePath') or '').replace('\\', '/'))
-    picture = builder.picture(name, path, str(path), size)
-    if picture is not None and picture.path in used:
-        builder.findings.add(faults.IMAGE_LISTED_TWICE, f'{picture.path}, again in {path}')
-        return
-    used |= {picture.path} if picture else set()
+    image = builder.own_image(path, str(content.get('imagePath') or '').replace('\\', '/'))
+    split = named_split(path.parent, builder.root)
+    picture = builder.place(image, size, split) if image else None
     groups: dict[Any, Object] = {}
 
-    def read_grouped(shape: Any, where: str) -> None:
-        item = read_shape(shape, picture, size, where, builder)
+    def read_grouped(shape: Any, where: str, picture: Picture, builder: Builder) -> None:
+        item = read_shape(shape, where, picture, builder)
         if item is not None and shape.get('group_id') is not None:
             merge(item, (item.label, str(shape['group_id'])), groups, picture)
 
     builder.each(picture, content['shapes'], f'{path}, shape', read_grouped)
 
 
-def read_shape(
-    shape: Any, picture: Picture, size: Size | None, where: str, builder: Builder
-) -> Object | None:
+def read_shape(shape: Any, where: str, picture: Picture, builder: Builder) -> Object | None:
     """Add a shape: its type says what its points are."""
     if not isinstance(shape, dict):
         raise ValueError(f'{shape!r:.40} is not a shape')
@@ -67,7 +61,7 @@ def read_shape(
         radius = ((x - a) ** 2 + (y - b) ** 2) ** 0.5
         return builder.add(picture, shape['label'], where, outline=ellipse(x, y, radius, radius))
     if kind == 'mask':
-        mask = placed(unpack_png(shape['mask']), *points[0], size)
+        mask = placed(unpack_png(shape['mask']), *points[0], picture.recorded)
         return builder.add(picture, shape['label'], where, **mask)
     builder.unread(where, kind)
     return None

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, Picture, Size, split_in
+from mmeffvit.data.records import DataSet, Picture, split_in
 from mmeffvit.data.tree import Match, Tree
 
 from .builder import Builder
@@ -40,19 +40,12 @@ def read_file(path: Path, content: dict, builder: Builder) -> None:
     tagged = (split for tag in tags if isinstance(tag, str) and (split := split_in(tag)))
     split = next(tagged, None)
     picture = builder.picture(path.stem, path.with_name('x'), str(path), size, split)
-    builder.each(
-        picture,
-        content['objects'],
-        f'{path}, object',
-        lambda row, where: read_object(row, picture, size, where, builder),
-    )
+    builder.each(picture, content['objects'], f'{path}, object', read_object)
 
 
-def read_object(
-    row: Any, picture: Picture, size: Size | None, where: str, builder: Builder
-) -> None:
+def read_object(row: Any, where: str, picture: Picture, builder: Builder) -> None:
     """Add an object; polygons with holes become run lengths, since COCO's polygons have none."""
-    kind, name = row.get('geometryType'), row['classTitle']
+    kind, name, size = row.get('geometryType'), row['classTitle'], picture.recorded
     if kind == 'bitmap':
         left, top = (number(value) for value in row['bitmap']['origin'])
         mask = unpack_png(row['bitmap']['data'], is_zipped=True)

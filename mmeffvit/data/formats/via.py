@@ -45,7 +45,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     for path, images in files:
         for name, found in images:
             picture = builder.picture(name, path, split=split_of_file(path, tree.root))
-            read = partial(read_region, key=key, picture=picture, builder=builder)
+            read = partial(read_region, key=key)
             builder.each(picture, found, f'{path}, {name}, region', read)
     return builder.build(NAME, paths)
 
@@ -142,7 +142,7 @@ def class_in(value: Any) -> str:
 
 
 def read_region(
-    region: Any, where: str, key: str | None, picture: Picture, builder: Builder
+    region: Any, where: str, picture: Picture, builder: Builder, *, key: str | None
 ) -> None:
     """Add a region of an image."""
     if isinstance(region, Exception):

@@ -4,20 +4,19 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import read_list, read_text
-from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, Size, named_split, split_of
+from mmeffvit.data.records import SPLIT_NAMES, DataSet, Picture, Size, named_split
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.text import listed
 
 from .builder import Builder
-from .shapes import box_of, flat, number
+from .shapes import box_of, number
 from .xml import parse_xml
 
 NAME = 'Pascal VOC'
@@ -46,12 +45,12 @@ def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
         if lists and split is None:
             findings.add(faults.IMAGE_UNLISTED, f'the image of {path}')
         parsed = parse(path, findings) if split or not lists else None
-        if parsed is not None and parsed.root.tag == 'annotation':
-            image = find_image(parsed, builder)
-            if image is not None:
-                picture = parsed.picture(image, builder.numbers, findings)
-                split = split or split_of(image.parent, tree.root)
-                builder.splits.setdefault(split, {})[image] = picture
+        if parsed is not None and parsed[0].tag == 'annotation':
+            root, lines, size = parsed
+            name = (root.findtext('filename') or '').strip().replace('\\', '/')
+            image = builder.own_image(path, name)
+            picture = builder.place(image, size, split) if image else None
+            builder.each(picture, root.findall('object'), f'{path}, line', read_object, lines)
     return builder.build(NAME, ['any .xml file'])
 
 
@@ -109,45 +108,8 @@ def named_in(line: str, source: Path, by_stem: Mapping[str, list[Path]]) -> list
     return []
 
 
-def find_image(parsed: 'Parsed', builder: Builder) -> Path | None:
-    """The image of the same name as the file, else the one that it names; None, and a finding."""
-    path, name = parsed.path, (parsed.root.findtext('filename') or '').strip()
-    name, found = builder.own_image(path, name.replace('\\', '/'))
-    is_used = any(image in pictures for image in found for pictures in builder.splits.values())
-    if len(found) == 1 and not is_used:
-        return found[0]
-    fault = faults.IMAGE_LISTED_TWICE if len(found) == 1 else builder.finder.fault(name, found)
-    several = f': {listed(found)}' if len(found) > 1 else ''
-    builder.findings.add(fault, f'{name} of {path}{several}')
-    return None
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """A valid XML file, and the line of every element."""
-
-    path: Path
-    root: Element
-    lines: dict[Element, int]
-    size: Size | None
-
-    def picture(self, image: Path, numbers: dict[str, int], findings: Findings) -> Picture:
-        """The image with its objects; their classes are added to ``numbers``."""
-        picture = Picture(image, recorded=self.size)
-        for entry in self.root.findall('object'):
-            if entry.findtext('deleted') == '1':
-                continue
-            where = f'{self.path}, line {self.lines[entry]}'
-            try:
-                picture.objects.append(read_object(entry, where, numbers, findings))
-            except ValueError as error:
-                findings.add(faults.RECORD_BROKEN, f'{where}: {error}')
-                picture.num_broken += 1
-        return picture
-
-
-def parse(path: Path, findings: Findings) -> Parsed | None:
-    """An XML file; None, and a finding, if it is invalid."""
+def parse(path: Path, findings: Findings) -> tuple[Element, dict[Element, int], Size | None] | None:
+    """The root, lines and image size of an XML file; None, and a finding, if it is invalid."""
     text = read_text(path, findings)
     if text is None:
         return None
@@ -155,7 +117,7 @@ def parse(path: Path, findings: Findings) -> Parsed | None:
         root, lines = parse_xml(content := text.encode())
         if DECLARED.match(content):  # another encoding, which the bytes do not have
             root, lines = parse_xml(content, 'utf-8')
-        return Parsed(path, root, lines, recorded_size(root, path, findings))
+        return root, lines, recorded_size(root, path, findings)
     except ValueError as error:
         findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line
         return None
@@ -173,24 +135,25 @@ def recorded_size(root: Element, path: Path, findings: Findings) -> Size | None:
     return int(number_in(size, 'height')), int(number_in(size, 'width'))
 
 
-def read_object(entry: Element, where: str, numbers: dict[str, int], findings: Findings) -> Object:
-    """An object, with the polygon that LabelMe's XML has."""
+def read_object(entry: Element, where: str, picture: Picture, builder: Builder) -> None:
+    """Add an object, with the polygon that LabelMe's XML has."""
+    if entry.findtext('deleted') == '1':
+        return
     name, box = (entry.findtext('name') or '').strip(), entry.find('bndbox')
     points = [(number_in(p, 'x'), number_in(p, 'y')) for p in entry.iterfind('polygon/pt')]
     if not name or (box is None and not points):
         raise ValueError(f'an object without {"bndbox" if name else "name"}')
     difficult = (entry.findtext('difficult', '0') or '').strip()
     if not difficult.isdecimal():
-        findings.add(faults.FILLED, f'{where}: difficult')
+        builder.findings.add(faults.FILLED, f'{where}: difficult')
     if box is None:
-        findings.add(faults.FILLED, f'{where}: bndbox')
+        builder.findings.add(faults.FILLED, f'{where}: bndbox')
         sides = box_of(points)
     else:
         left, top, right, bottom = (number_in(box, corner) for corner in CORNERS)
         sides = (left, top, right - left, bottom - top)
-    label = numbers.setdefault(name, len(numbers))
-    mask = [flat(points)] if points else None
-    return Object(label, sides, where, mask, is_crowd=difficult == '1')
+    crowd = difficult == '1'
+    builder.add(picture, name, where, box=sides, points=points or None, is_crowd=crowd)
 
 
 def number_in(parent: Element, tag: str) -> float:

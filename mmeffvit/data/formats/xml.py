@@ -3,8 +3,6 @@
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-MAX_DEPTH = 100
-
 
 def parse_xml(content: bytes, encoding: str | None = None) -> tuple[Element, dict[Element, int]]:
     """The root of a file, in the declared encoding by default, and the line of every element.
@@ -13,26 +11,16 @@ def parse_xml(content: bytes, encoding: str | None = None) -> tuple[Element, dic
         ValueError: If it is no XML, or has a document type with definitions.
     """
     builder, lines = TreeBuilder(), {}
-    depth = 0
     parser = expat.ParserCreate(encoding)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > MAX_DEPTH:
-            raise ValueError('it is nested too deeply')
         lines[builder.start(tag, attributes)] = parser.CurrentLineNumber
-
-    def end(tag: str) -> None:
-        nonlocal depth
-        depth -= 1
-        builder.end(tag)
 
     def doctype(name: str, system: str, public: str, has_definitions: bool) -> None:
         if has_definitions:
             raise ValueError('a document type is not read')
 
-    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartElementHandler, parser.EndElementHandler = start, builder.end
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.data, doctype
     try:
         parser.Parse(content, True)

@@ -1,8 +1,5 @@
 """Photometric distortion and blur of color images, for the recipes of MobileViTv2."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from PIL import Image, ImageFilter
 
@@ -10,14 +7,12 @@ from mmeffvit.registries import TRANSFORMS
 
 from .base import Transform
 
-Change = tuple[Callable[[Image.Image, Any], Image.Image], Any]  # a function and its amount
-
 
 @TRANSFORMS.register_module()
 class PhotometricDistortion(Transform):
     """Jitter brightness, contrast, saturation and hue, and permute the channels.
 
-    The distortion of arXiv:2206.02680's code, for detection and segmentation. Each of the five
+    The distortion of arXiv:2206.02680's code, computed by torchvision. Each of the five
     steps has probability ``prob``: brightness, saturation, hue and permutation in this order,
     contrast before or after saturation and hue with equal probability. Brightness blends the image
     with black, contrast with its mean gray value, saturation with its grayscale version; hue is the
@@ -65,33 +60,16 @@ class PhotometricDistortion(Transform):
         self.prob = prob
 
     def transform(self, results: dict) -> dict:
+        from torchvision.transforms import v2  # all else works where it does not load
+
         image = results['img']
         check_color(image)
-        changed = Image.fromarray(np.ascontiguousarray(image[..., ::-1]))  # RGB
-        for change, amount in self.draw():
-            changed = change(changed, amount)
+        distort = v2.RandomPhotometricDistort(
+            self.brightness, self.contrast, self.saturation, self.hue, self.prob
+        )
+        changed = distort(Image.fromarray(np.ascontiguousarray(image[..., ::-1])))  # RGB
         results['img'] = np.ascontiguousarray(np.asarray(changed)[..., ::-1])
         return results
-
-    def draw(self) -> list[Change]:
-        """Draw the changes for one image, in order."""
-        from torchvision.transforms import functional  # all else works where it does not load
-
-        steps = [
-            (functional.adjust_brightness, self.brightness),
-            (functional.adjust_saturation, self.saturation),
-            (functional.adjust_hue, self.hue),
-        ]
-        contrast = functional.adjust_contrast, self.contrast
-        steps.insert(np.random.choice([1, len(steps)]), contrast)
-        drawn: list[Change] = [
-            (step, np.random.uniform(*bounds))
-            for step, bounds in steps
-            if np.random.rand() < self.prob
-        ]
-        if np.random.rand() < self.prob:
-            drawn.append((permute_channels, np.random.permutation(3)))
-        return drawn
 
 
 @TRANSFORMS.register_module()
@@ -132,10 +110,6 @@ class RandomGaussianBlur(Transform):
             # the order of the channels does not matter
             results['img'] = np.array(Image.fromarray(np.ascontiguousarray(image)).filter(blur))
         return results
-
-
-def permute_channels(image: Image.Image, order: np.ndarray) -> Image.Image:
-    return Image.fromarray(np.ascontiguousarray(np.asarray(image)[..., order]))
 
 
 def check_probability(prob: float) -> None:

@@ -26,6 +26,7 @@ from mmeffvit.data.check import MANY, check
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import ImageFinder, Sample, read_list
 from mmeffvit.data.formats import coco, voc
+from mmeffvit.data.formats.builder import Builder
 from mmeffvit.data.formats.coco_file import LISTS, CocoFile, check_names
 from mmeffvit.data.formats.label_maps import IGNORED
 from mmeffvit.data.predictions import is_dropped
@@ -37,9 +38,9 @@ from mmeffvit.data.prepare import (
     without_collection,
 )
 from mmeffvit.data.records import DataSet, Object, Picture
+from mmeffvit.data.tree import Tree
 from mmeffvit.data.write import write_coco, write_label_maps
 from mmeffvit.errors import UserError
-from mmeffvit.utils.images import is_regular
 from mmeffvit.utils.interrupts import is_first_process
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
@@ -270,7 +271,7 @@ class PlacedFinder(ImageFinder):
 
     def find(self, name: str, folders: Iterable[Path], split: str | None = None) -> list[Path]:
         path = self.root / name
-        if is_regular(path):
+        if os.path.isfile(path):
             return [path]
         noted = self.findings.counts[faults.NAME_SPELLED]
         found = [] if os.path.exists(path) or self.root == Path() else super().find(name, ())
@@ -325,18 +326,22 @@ def of_voc(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iter
     root = Path(dataset.sub_data_root)
     finder = PlacedFinder(root / dataset.img_subdir, data.findings)
     names = list(read_list(Path(dataset.ann_file), data.findings))
+    builder = Builder(Tree(root), data.findings)
     for name, count in Counter(names).items():
-        parsed = voc.parse(root / dataset.ann_subdir / f'{name}.xml', data.findings)
+        path = root / dataset.ann_subdir / f'{name}.xml'
+        parsed = voc.parse(path, data.findings)
         found = finder.find(f'{name}.jpg', ())
         if count > 1:
             data.findings.add(faults.IMAGE_LISTED_TWICE, name)
         elif len(found) != 1:
             data.findings.add(finder.fault(name, found), finder.root / f'{name}.jpg')
         elif parsed is not None:
-            numbers = {each: label for label, each in enumerate(data.classes)}
-            picture = parsed.picture(found[0], numbers, data.findings)
-            for other in [*numbers][len(data.classes) :]:
-                data.findings.add(faults.CLASS_IGNORED, f'{other!r} in {parsed.path}')
+            xml, lines, size = parsed
+            picture = Picture(found[0], recorded=size)
+            builder.numbers = {each: label for label, each in enumerate(data.classes)}
+            builder.each(picture, xml.findall('object'), f'{path}, line', voc.read_object, lines)
+            for other in [*builder.numbers][len(data.classes) :]:
+                data.findings.add(faults.CLASS_IGNORED, f'{other!r} in {path}')
             picture.objects = [each for each in picture.objects if each.label < len(data.classes)]
             yield picture
 
@@ -363,9 +368,9 @@ def of_rows(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Ite
         label_map = Path(label_map) if data.has_label_maps and label_map else None
         if path in seen:
             data.findings.add(faults.IMAGE_LISTED_TWICE, path)
-        elif not is_regular(path):
+        elif not os.path.isfile(path):
             data.findings.add(irregular_fault(path, faults.IMAGE_MISSING), path)
-        elif label_map and not is_regular(label_map):
+        elif label_map and not os.path.isfile(label_map):
             data.findings.add(irregular_fault(label_map, faults.MAP_MISSING), label_map)
         else:
             size = (row['height'], row['width']) if 'height' in row and 'width' in row else None

@@ -18,7 +18,7 @@ from mmengine.runner import Runner
 from mmeffvit.config.build import explain_error
 from mmeffvit.errors import UserError
 from mmeffvit.utils.image_formats import kind_of
-from mmeffvit.utils.images import IRREGULAR, header_size, is_regular
+from mmeffvit.utils.images import IRREGULAR, header_size
 from mmeffvit.utils.interrupts import raise_lost
 from mmeffvit.utils.schema import is_dict
 from mmeffvit.utils.text import first_line, reason, without_formulas
@@ -136,7 +136,7 @@ def prepare(dataset: BaseDataset, index: int) -> Any:
         inside = [code.co_name for code in frames if code.co_filename.endswith(LOADING)]
         path = info.get('seg_map_path' if '_load_seg_map' in inside else 'img_path')
         cause = reason(error)
-        kind = kind_of(path) if inside and is_regular(path) else None
+        kind = kind_of(path) if inside and os.path.isfile(path) else None
         if kind and kind not in cause:
             cause += f'; it is {kind}'
         raise UserError(
@@ -165,7 +165,7 @@ def check_files(info: Mapping[str, Any]) -> None:
     """
     paths = [path for path in map(info.get, FILES) if path and os.path.lexists(path)]
     for path in paths:
-        if not is_regular(path):
+        if not os.path.isfile(path):
             raise UserError(f'{path} cannot be read: {IRREGULAR}')
     sizes = list(map(header_size, paths))
     if None not in sizes and len(set(sizes)) > 1:
