@@ -18,8 +18,7 @@ from mmeffvit.config.datasets import limit_tests
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models import Backbone
-from mmeffvit.models.checkpoints.grids import grids_in, with_grids
-from mmeffvit.models.checkpoints.write import torch_file
+from mmeffvit.models.checkpoints.state import grids_in, torch_file, with_grids
 from mmeffvit.models.layers.head_projections import Units, hidden_layers, prunable_layers
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.engine.user_errors import loading, name_unreadable

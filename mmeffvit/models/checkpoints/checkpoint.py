@@ -24,11 +24,11 @@ from mmeffvit.utils.schema import (
 )
 from mmeffvit.utils.text import listed, reason
 
-from .grids import grids_in
 from .heads import Head, head_of
 from .read import AVERAGED_WEIGHTS, WEIGHTS, check_finite, read_content, state_in, weights_in
 from .rename import Layout, recognize
 from .sources import fetch
+from .state import grids_in
 
 
 def is_state_dict(value: Any) -> bool:

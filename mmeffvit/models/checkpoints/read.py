@@ -15,8 +15,8 @@ from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.optional import install_command
 from mmeffvit.utils.text import counted, first_line, listed
 
-from .grids import GRIDS, grids_in_text, with_grids
 from .safe_globals import allowed, check_pickle
+from .state import GRIDS, grids_in_text, with_grids
 
 # where trainers store the weights, in the order of the search; EMA weights only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
