@@ -6,8 +6,6 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from mmeffvit.models.layers.folding import Foldable
-
 
 def fuse(model: nn.Module) -> nn.Module:
     """Return a copy of ``model`` for inference with fewer operations and equal outputs.
@@ -30,7 +28,7 @@ def fuse(model: nn.Module) -> nn.Module:
 def _fuse(module: nn.Module) -> nn.Module:
     for name, child in module.named_children():
         setattr(module, name, _fuse(child))
-    if isinstance(module, Foldable):
+    if hasattr(module, 'folded'):
         return module.folded()
     if is_conv_module(module):
         name = module.norm_name

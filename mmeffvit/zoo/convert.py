@@ -13,9 +13,8 @@ from mmeffvit.config.load import ALL
 from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone, families
 from mmeffvit.models.checkpoints import Checkpoint, LoadReport, fit, load_into, open_checkpoint
-from mmeffvit.models.checkpoints.grids import grids_in, with_grids
 from mmeffvit.models.checkpoints.heads import CLASSIFIER
-from mmeffvit.models.checkpoints.write import safetensors_file, torch_file
+from mmeffvit.models.checkpoints.state import grids_in, safetensors_file, torch_file, with_grids
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.text import counted, listed
 

@@ -12,7 +12,7 @@ from torch import nn
 from mmeffvit.errors import UserError
 from mmeffvit.models import Backbone
 from mmeffvit.models.checkpoints.sources import HUB_FILES
-from mmeffvit.models.checkpoints.write import safetensors_file
+from mmeffvit.models.checkpoints.state import safetensors_file
 from mmeffvit.utils.files import check_output, write_file
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.schema import check_fields

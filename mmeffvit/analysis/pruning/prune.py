@@ -18,14 +18,8 @@ from mmeffvit.config.datasets import limit_tests
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
 from mmeffvit.models import Backbone
-from mmeffvit.models.checkpoints.grids import grids_in, with_grids
-from mmeffvit.models.checkpoints.write import torch_file
-from mmeffvit.models.layers.head_projections import (
-    HeadProjections,
-    Units,
-    hidden_layers,
-    prunable_layers,
-)
+from mmeffvit.models.checkpoints.state import grids_in, torch_file, with_grids
+from mmeffvit.models.layers.head_projections import Units, hidden_layers, prunable_layers
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.engine.user_errors import loading, name_unreadable
 from mmeffvit.utils.files import atomic_output, check_output, read_file
@@ -153,7 +147,7 @@ def check_outputs(out: Path, *inputs: str | None) -> Path:
     return path
 
 
-def layers_of(model: nn.Module) -> dict[str, HeadProjections]:
+def layers_of(model: nn.Module) -> dict[str, Units]:
     """The layers of the backbone whose heads can be removed."""
     backbone = model.backbone
     layers = prunable_layers(backbone) if isinstance(backbone, Backbone) else {}

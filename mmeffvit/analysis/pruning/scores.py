@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mmeffvit.errors import UserError
-from mmeffvit.models.layers.head_projections import HeadProjections, Units
+from mmeffvit.models.layers.head_projections import Units
 from mmeffvit.models.mobile_attention.attention import MobileAttention
 from mmeffvit.utils.messages import progress
 
@@ -34,7 +34,7 @@ def uvc_scores(layers: Mapping[str, Units]) -> Scores:
 
 
 def competition_scores(
-    model: nn.Module, layers: Mapping[str, HeadProjections], batches: Iterable[Any]
+    model: nn.Module, layers: Mapping[str, Units], batches: Iterable[Any]
 ) -> Scores:
     """The token mean of O' of each head (appendix A), averaged over the images of a dataset.
 

@@ -24,19 +24,11 @@ from mmeffvit.utils.schema import (
 )
 from mmeffvit.utils.text import listed, reason
 
-from .grids import grids_in
 from .heads import Head, head_of
-from .read import (
-    AVERAGED_WEIGHTS,
-    WEIGHTS,
-    check_finite,
-    has_weights,
-    read_content,
-    state_in,
-    weights_in,
-)
+from .read import AVERAGED_WEIGHTS, WEIGHTS, check_finite, read_content, state_in, weights_in
 from .rename import Layout, recognize
 from .sources import fetch
+from .state import grids_in
 
 
 def is_state_dict(value: Any) -> bool:
@@ -196,10 +188,11 @@ def open_checkpoint(
     content = read_content(path)
     if not isinstance(content, Mapping):
         raise CheckpointError(f'{name} holds a {type(content).__name__}, not a dict of tensors')
-    if averaged and not has_weights(content, AVERAGED_WEIGHTS):
-        raise CheckpointError(f'{name} holds no EMA weights under {", ".join(AVERAGED_WEIGHTS)}')
     where = AVERAGED_WEIGHTS if averaged else WEIGHTS
-    weights, grids = weights_in(content, where), grids_in(state_in(content, where))
+    held = state_in(content, where)
+    if averaged and held is content:
+        raise CheckpointError(f'{name} holds no EMA weights under {", ".join(AVERAGED_WEIGHTS)}')
+    weights, grids = weights_in(content, where), grids_in(held)
     if averaged:
         check_finite(weights, name)
     odd = [key for key in weights if not isinstance(key, str)]
@@ -207,7 +200,7 @@ def open_checkpoint(
         what = f'tensors whose keys are not strings ({odd[0]!r:.80})' if odd else 'no tensors'
         keys = listed(sorted(map(str, content)))
         raise CheckpointError(f'{name} holds {what}; its first keys are {keys:.300}')
-    is_run = has_weights(content)
+    is_run = state_in(content) is not content
     if is_run:
         check_fields(content, META, name, CheckpointError)
     sections = {k: v for k, v in content.items() if k not in (*WEIGHTS, 'meta')} if is_run else {}

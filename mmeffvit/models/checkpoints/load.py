@@ -12,9 +12,9 @@ from mmeffvit.registries import families
 from mmeffvit.utils.text import counted, escape, listed
 
 from .checkpoint import Checkpoint
-from .grids import grids_in, with_grids
 from .heads import CLASSIFIER
 from .rename import recognize, rename
+from .state import grids_in, with_grids
 
 NO_PART = 'no part of a backbone'
 AUXILIARY = 'auxiliary_head.'  # only used in training

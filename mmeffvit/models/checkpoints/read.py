@@ -15,8 +15,8 @@ from mmeffvit.errors import CheckpointError
 from mmeffvit.utils.optional import install_command
 from mmeffvit.utils.text import counted, first_line, listed
 
-from .grids import GRIDS, grids_in_text, with_grids
 from .safe_globals import allowed, check_pickle
+from .state import GRIDS, grids_in_text, with_grids
 
 # where trainers store the weights, in the order of the search; EMA weights only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
@@ -163,11 +163,12 @@ def weights_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> dict[str, Tens
     return {key: value for key, value in holder.items() if isinstance(value, Tensor)}
 
 
-def state_in(content: Any, names: tuple[str, ...]) -> Mapping:
-    """The dict under the first of ``names`` that ``content`` has, else ``content``."""
+def state_in(content: Any, names: tuple[str, ...] = WEIGHTS) -> Mapping:
+    """The first dict under one of ``names`` in ``content``, else ``content`` itself."""
     if not isinstance(content, Mapping):
         return {}
-    return next((content[name] for name in names if _is_state_dict(content, name)), content)
+    held = (content.get(name) for name in names)
+    return next((value for value in held if isinstance(value, Mapping)), content)
 
 
 def check_sizes(tensors: Mapping[Any, Tensor], path: str | Path) -> None:
@@ -204,15 +205,6 @@ def _is_finite(value: Tensor) -> bool:
         return bool((value.float() if value.dtype.itemsize == 1 else value).isfinite().all())
     except NotImplementedError:  # float4: no module can be given its values either
         return True
-
-
-def has_weights(content: Any, names: tuple[str, ...] = WEIGHTS) -> bool:
-    """Whether ``content`` has a dict under one of ``names``."""
-    return isinstance(content, Mapping) and any(_is_state_dict(content, name) for name in names)
-
-
-def _is_state_dict(content: Mapping, name: str) -> bool:
-    return isinstance(content.get(name), Mapping)
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:

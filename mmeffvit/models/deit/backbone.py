@@ -16,7 +16,7 @@ from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.grid import Grid, Gridded
 from mmeffvit.models.layers.head_outputs import HeadOutputs
-from mmeffvit.models.layers.head_projections import HeadProjections, Units
+from mmeffvit.models.layers.head_projections import Units
 from mmeffvit.models.layers.reading import Locate, Reading
 from mmeffvit.models.layers.regularization import DropPath
 from mmeffvit.models.mobile_attention.ablations import ControlVariateAttention
@@ -157,8 +157,8 @@ class TokenMixer(Attention):
         maps = tokens.unsqueeze(3) if self.num_tokens else tokens.unflatten(2, size)
         return maps.chunk(3, dim=1)
 
-    def prunable_units(self) -> HeadProjections:
-        return HeadProjections(((self.qkv, 3),), self.proj, self.mix)
+    def prunable_units(self) -> Units:
+        return Units(((self.qkv, 3),), self.proj, self.mix)
 
     @property
     def is_readable(self) -> bool:

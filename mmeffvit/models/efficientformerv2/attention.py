@@ -12,7 +12,7 @@ from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.conv import ConvNorm
 from mmeffvit.models.layers.folding import add_identity
 from mmeffvit.models.layers.head_outputs import HeadOutputs
-from mmeffvit.models.layers.head_projections import HeadProjections
+from mmeffvit.models.layers.head_projections import Units
 from mmeffvit.models.layers.reading import Locate, Reading, over_queries, scores_of_heads
 
 from .position_bias import PositionBias
@@ -100,9 +100,9 @@ class TalkingHeadsAttention(Attention):
         return HeadOutputs(self, lambda _: self.num_heads)
 
 
-def prunable_units(layer: 'LocalGlobalAttention | DownsamplingAttention') -> HeadProjections:
+def prunable_units(layer: 'LocalGlobalAttention | DownsamplingAttention') -> Units:
     modules = (layer.query, layer.key, layer.value, layer.value_local)
-    return HeadProjections(tuple((module, 1) for module in modules), layer.project, layer.mixer)
+    return Units(tuple((module, 1) for module in modules), layer.project, layer.mixer)
 
 
 class LocalGlobalAttention(nn.Module):

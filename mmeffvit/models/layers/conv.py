@@ -25,17 +25,6 @@ class ChannelNorm(nn.LayerNorm):
 class ConvNorm(nn.Sequential):
     """A convolution, padded to keep the size at stride 1, its batch norm and its activation.
 
-    Args:
-        in_channels: Channels of the input.
-        out_channels: Channels of the output.
-        kernel_size: Odd side of the kernel, in pixels.
-        stride: Input pixels per output pixel.
-        dilation: Dilation of the kernel.
-        groups: Number of groups of the convolution.
-        bias: Whether the convolution has a bias; some releases have one although a norm follows.
-        norm_init: Initial value of the batch norm's weight; 0 zero-initializes a residual branch.
-        act: Class of the activation, or None.
-
     Shape:
         (B, in_channels, H, W) -> (B, out_channels, ceil(H / stride), ceil(W / stride)).
     """
@@ -44,13 +33,13 @@ class ConvNorm(nn.Sequential):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int = 1,
+        kernel_size: int = 1,  # odd
         *,
         stride: int = 1,
         dilation: int = 1,
         groups: int = 1,
-        bias: bool = False,
-        norm_init: float = 1.0,
+        bias: bool = False,  # of the convolution; some releases have one although a norm follows
+        norm_init: float = 1.0,  # of the norm's weight; 0 zero-initializes a residual branch
         act: type[nn.Module] | None = None,
     ) -> None:
         conv = nn.Conv2d(
@@ -75,13 +64,7 @@ class ConvNorm(nn.Sequential):
 
 
 class ResidualConvNorm(ConvNorm):
-    """A depth-wise :class:`ConvNorm` added to its input.
-
-    Args:
-        channels: C, channels of the input and of the output.
-        norm_init: Initial value of the batch norm's weight; 0 makes the block an identity at first.
-        dilation: Dilation of the kernel.
-        kernel_size: Odd side of the kernel, in pixels.
+    """A depth-wise :class:`ConvNorm` added to its input: by default, an identity at first.
 
     Shape:
         (B, C, H, W) -> (B, C, H, W).

@@ -1,19 +1,12 @@
-"""Folding of scales and norms into the adjacent convolution, for inference."""
+"""Folding of scales and norms into the adjacent convolution, for inference.
 
-from typing import Protocol, runtime_checkable
+The method ``folded`` of a module returns its replacement. :func:`mmeffvit.deploy.fuse` calls it in
+a copy in eval mode, after those of its children.
+"""
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-
-
-@runtime_checkable
-class Foldable(Protocol):
-    """A module that :func:`mmeffvit.deploy.fuse` folds, in a copy in eval mode."""
-
-    def folded(self) -> nn.Module:
-        """The replacement of the module, called after its children's."""
-        ...
 
 
 @torch.no_grad()

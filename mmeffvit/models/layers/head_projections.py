@@ -12,23 +12,21 @@ from .base_attention import Attention
 
 @dataclass(frozen=True)
 class Units:
-    """Units of a layer in the channels between its modules, in order."""
+    """Units of a layer in the channels between its modules, in order: heads, or hidden units."""
 
     # the modules that return channels of the units, each with the number of maps that it returns
-    # concatenated: keys and values together are two
+    # concatenated: keys and values together are two; of heads, the queries are first
     projections: tuple[tuple[nn.Module, int], ...]
     out: nn.Module  # gets the outputs of the units
-
-    @property
-    def unit_channels(self) -> int:
-        """Channels of a unit in a map of the first of the projections."""
-        return 1
+    # the layer of the heads, which can be removed if it has ``head_channels`` and no weights
+    mixer: Attention | None = None
 
     @property
     def count(self) -> int:
         """The number of units."""
         module, maps = self.projections[0]
-        return len(_layer_of(module).weight) // (maps * self.unit_channels)
+        channels = 1 if self.mixer is None else self.mixer.head_channels  # of a unit in a map
+        return len(_layer_of(module).weight) // (maps * channels)
 
     def keep(self, units: Sequence[int]) -> None:
         """Remove all other units, in place: all modules get fewer channels."""
@@ -46,32 +44,18 @@ class Units:
         return weight.transpose(0, 1).unflatten(0, (self.count, -1))
 
 
-@dataclass(frozen=True)
-class HeadProjections(Units):
-    """The modules around a layer whose channels are divided into its heads, the queries first.
-
-    Heads can be removed if the layer has ``head_channels`` and no weights of its own.
-    """
-
-    mixer: Attention  # the layer
-
-    @property
-    def unit_channels(self) -> int:
-        return self.mixer.head_channels
-
-
 def layers_with_units(model: nn.Module) -> dict[str, Units]:
     """The units of all layers that have ``prunable_units``, by name."""
     named = model.named_modules()
     return {n: layer.prunable_units() for n, layer in named if hasattr(layer, 'prunable_units')}
 
 
-def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
+def prunable_layers(model: nn.Module) -> dict[str, Units]:
     """The layers of a model whose heads can be removed, by name, in the order of its modules."""
     return {
         name: layer
         for name, layer in layers_with_units(model).items()
-        if isinstance(layer, HeadProjections)
+        if layer.mixer is not None
         and layer.mixer.head_channels
         and not list(layer.mixer.parameters())
     }
@@ -80,7 +64,7 @@ def prunable_layers(model: nn.Module) -> dict[str, HeadProjections]:
 def hidden_layers(model: nn.Module) -> dict[str, Units]:
     """The feed-forward layers whose hidden units can be removed, as :func:`prunable_layers`."""
     found = layers_with_units(model).items()
-    return {name: layer for name, layer in found if not isinstance(layer, HeadProjections)}
+    return {name: layer for name, layer in found if layer.mixer is None}
 
 
 def keep_first(layers: Mapping[str, Units], counts: Sequence[int], argument: str) -> None:

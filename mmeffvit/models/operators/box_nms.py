@@ -41,26 +41,16 @@ def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
 
 
 def softnms(
-    boxes: Tensor,
-    scores: Tensor,
-    dets: Tensor,
-    iou_threshold: float,
-    sigma: float,
-    min_score: float,
-    method: int,
-    offset: int,
+    boxes: Tensor,  # (x1, y1, x2, y2) in pixels, on the CPU
+    scores: Tensor,  # one per box
+    dets: Tensor,  # receives boxes and new scores in its first M rows, by descending score
+    iou_threshold: float,  # minimum IoU at which the methods 0 and 1 change a score
+    sigma: float,  # width of the Gaussian of method 2
+    min_score: float,  # boxes with a lower score are removed
+    method: int,  # 0 removes, 1 multiplies by 1 - IoU, 2 by exp(-IoU^2 / sigma)
+    offset: int,  # the width is x2 - x1 + offset, 0 or 1; the height likewise
 ) -> Tensor:
     """Lower the scores of boxes that overlap better ones: Soft-NMS of arXiv:1704.04503.
-
-    Args:
-        boxes: (x1, y1, x2, y2) in pixels, on the CPU.
-        scores: One per box.
-        dets: Receives boxes and new scores in its first M rows, by descending score.
-        iou_threshold: Minimum IoU at which the methods 0 and 1 change a score.
-        sigma: Width of the Gaussian of method 2.
-        min_score: Boxes with a lower score are removed.
-        method: 0 removes, 1 multiplies by 1 - IoU, 2 by exp(-IoU^2 / sigma).
-        offset: The width is x2 - x1 + offset, 0 or 1; the height likewise.
 
     Shape:
         (N, 4), (N,) -> (M,), M <= N, indices of the remaining boxes

@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 from mmeffvit.models.backbone import Backbone, BackboneOptions, Stage, drop_probs
 from mmeffvit.models.layers.choice import Choice, choose, resolve_row
 from mmeffvit.models.layers.conv import ChannelNorm
-from mmeffvit.models.layers.head_projections import HeadProjections, Units
+from mmeffvit.models.layers.head_projections import Units
 from mmeffvit.models.layers.regularization import DropPath
 from mmeffvit.models.mobile_attention.mixers import MIXERS, Mixer
 from mmeffvit.registries import register_backbone
@@ -86,8 +86,8 @@ class MobileMixer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.proj(self.mix(self.query(x), *self.key_value(x).chunk(2, dim=1)))
 
-    def prunable_units(self) -> HeadProjections:
-        return HeadProjections(((self.query, 1), (self.key_value, 2)), self.proj, self.mix)
+    def prunable_units(self) -> Units:
+        return Units(((self.query, 1), (self.key_value, 2)), self.proj, self.mix)
 
 
 class FeedForward(nn.Module):

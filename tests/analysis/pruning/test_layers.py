@@ -16,7 +16,7 @@ from mmeffvit.models import DeiTMobiAtt, EfficientFormerV2MobiAtt, PVTv2MobiAtt
 from mmeffvit.models.deit import backbone as deit
 from mmeffvit.models.efficientformerv2 import backbone as efficientformerv2
 from mmeffvit.models.efficientformerv2.attention import DownsamplingAttention, LocalGlobalAttention
-from mmeffvit.models.layers.head_projections import HeadProjections, hidden_layers, prunable_layers
+from mmeffvit.models.layers.head_projections import Units, hidden_layers, prunable_layers
 from mmeffvit.models.mobile_attention.attention import MobileAttention
 from mmeffvit.models.pvtv2 import backbone as pvtv2
 from tests.models.parity import randomized
@@ -55,7 +55,7 @@ def of_removed(x: Tensor) -> Tensor:
     return removed[:, None, None] if x.ndim == 4 else removed
 
 
-def leave_out(projections: HeadProjections) -> None:
+def leave_out(projections: Units) -> None:
     """Zero the outputs of the removed heads, and let them have no part in sums over the heads."""
 
     def absent(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -1,10 +1,12 @@
-"""Grids that position tables are saved with, in the metadata of a state dict."""
+"""State dicts with the grids that position tables are saved with, and the bytes of their files."""
 
+import io
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from mmeffvit.models.layers.grid import GRIDS, Grid, grids_of
@@ -40,6 +42,19 @@ def grids_in_text(text: str | None) -> dict[str, Any]:
     return grids if isinstance(grids, dict) else {}
 
 
-def grid_text(grids: Mapping[str, Grid]) -> dict[str, str]:
-    """Grids as metadata of a safetensors file, which consists of texts."""
-    return {GRIDS: json.dumps(grids)} if grids else {}
+def safetensors_file(state: Mapping[str, Tensor], **metadata: str) -> bytes:
+    """A safetensors file of a state dict, with the grids in it as text."""
+    from safetensors.torch import save
+
+    # cloned: tensors of a file must not share memory, as heads with shared layers do
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
+    grids = grids_in(state)
+    texts = {GRIDS: json.dumps(grids)} if grids else {}
+    return save(tensors, metadata={'format': 'pt', **metadata, **texts})
+
+
+def torch_file(content: Any) -> bytes:
+    """What ``torch.save`` writes: on a full disk, its own writer ends in a RuntimeError."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
