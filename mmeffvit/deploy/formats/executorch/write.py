@@ -47,7 +47,7 @@ class Delegation:
         )
 
 
-def to_executorch(export: Export, out: Path) -> Delegation:
+def write(export: Export, path: Path) -> str:
     """Lower a graph with a fixed input size to an ExecuTorch program with XNNPACK, in ``.pte``.
 
     Raises:
@@ -65,8 +65,8 @@ def to_executorch(export: Export, out: Path) -> Delegation:
         )
         delegation = count(lowered.exported_program().graph_module)
         buffer = lowered.to_executorch().buffer
-    out.write_bytes(buffer)
-    return delegation
+    path.write_bytes(buffer)
+    return str(delegation)
 
 
 def count(module: torch.fx.GraphModule) -> Delegation:

@@ -66,6 +66,10 @@ class OperatorCounts:
         return f'a GPU delegate takes {total - rejected} of {total} operators; others: {left or 0}'
 
 
+def write(export: Export, path: Path) -> str:
+    return str(to_litert(export, path, export.described(layout='BHWC float32')))
+
+
 def to_litert(
     export: Export, out: str | os.PathLike, metadata: Mapping[str, str]
 ) -> OperatorCounts:

@@ -34,7 +34,7 @@ GATES = ('Sigmoid', 'Mul')  # of SiLU and GELU
 SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')  # objects
 
 
-class OnnxQuantizer:
+class Quantizer:
     """Quantizes any convolutions and matrix products of a graph to int8.
 
     In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has

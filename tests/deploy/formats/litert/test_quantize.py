@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mmeffvit.deploy.agreement import signal_to_noise
 from mmeffvit.deploy.formats.litert.open import open_litert
-from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer, int8_litert
+from mmeffvit.deploy.formats.litert.quantize import Quantizer, int8_litert
 from mmeffvit.deploy.formats.litert.write import count_operators, to_litert
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
@@ -43,7 +43,7 @@ def test_an_int8_file_is_accurate_small_and_records_how_it_was_made(float_file, 
     assert open_litert(out).run(tiny.images().numpy())['stride_8'].dtype == np.float32
     with pytest.raises(UserError, match=r'no node to quantize is called conv'):
         quantize(float_file, folder, out, exclude=['conv'])
-    name = LiteRTQuantizer(float_file, ()).nodes[0]
+    name = Quantizer(float_file, ()).nodes[0]
     with pytest.raises(UserError, match='quantized as a whole'):
         quantize(float_file, folder, out, exclude=[name])
     with pytest.raises(UserError, match=r'must end in \.tflite'):
