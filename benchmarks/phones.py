@@ -28,10 +28,7 @@ from torch import Tensor, nn
 from mmeffvit.analysis.figures import save_figure
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.formats.base import Export
-from mmeffvit.deploy.formats.litert.quantize import LiteRTQuantizer
-from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
 from mmeffvit.deploy.formats.onnx.write import ExportOptions, export_graph
-from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
 from mmeffvit.deploy.formats.openvino.write import to_openvino
 from mmeffvit.deploy.formats.table import BY_SUFFIX
 from mmeffvit.deploy.graphs import make_graph
@@ -51,11 +48,6 @@ from .timing import time_files
 TITLE = 'Detectors for phones'
 SECONDS = 4.0  # for each file
 RUNTIMES = {'ONNX Runtime': '.onnx', 'OpenVINO': '.xml'}
-QUANTIZERS = {
-    'ONNX Runtime, int8': OnnxQuantizer,
-    'OpenVINO, int8': OpenVINOQuantizer,
-    'LiteRT, int8': LiteRTQuantizer,
-}
 OTHERS = {  # of PAIR only
     'ONNX Runtime, int8': '.onnx',
     'OpenVINO, int8': '.xml',
@@ -239,9 +231,9 @@ def write(detector: Detector, folder: Path, runtime: str) -> Path:
         return path
     source = path.with_suffix('.tflite' if suffix == '.tflite' else '.onnx')
     source.write_bytes(content(detector, source.suffix))
-    if runtime in QUANTIZERS:
+    if runtime.endswith('int8'):
         image = 255 * np.random.default_rng(0).random((1, 3, detector.side, detector.side), 'f4')
-        attempt = next(QUANTIZERS[runtime](source, [image]).attempts())
+        attempt = next(BY_SUFFIX[suffix].quantizer(source, [image]).attempts())
         attempt.save(path, {})
     elif suffix == '.xml':
         to_openvino(source, path)

@@ -11,18 +11,9 @@ import torch
 
 from mmeffvit.utils.files import atomic_output, check_companions
 
-from .agreement import Measure
-from .compare import (
-    FLOAT,
-    HALF,
-    Expect,
-    Images,
-    Outputs,
-    check_agreement,
-    compare,
-    expect_graph,
-    make_batches,
-)
+from . import compare
+from .agreement import Measure, Outputs
+from .compare import Expect, Images
 from .formats.base import Export
 from .formats.onnx.write import ExportOptions
 from .formats.table import format_of
@@ -83,16 +74,16 @@ def write(
         notes = kind.write(Export(exported, options, metadata or {}, half), path)
         run = kind.runner(path, exported)
         finished = partial(finish, graph, exported)
-        batches = make_batches(pixels, options)
+        batches = compare.make_batches(pixels, options)
         threshold = float((metadata or {}).get('mask_threshold', 0.5))
-        limits = replace(HALF if half else FLOAT, mask_threshold=threshold)
-        errors = compare(
+        limits = replace(compare.HALF if half else compare.FLOAT, mask_threshold=threshold)
+        errors = compare.compare(
             lambda images: finished(run(images), images.shape[2:]),
-            expect or partial(expect_graph, graph),
+            expect or partial(compare.expect_graph, graph),
             batches,
             limits,
         )
-        check_agreement(errors, name)
+        compare.check_agreement(errors, name)
         size = sum(item.stat().st_size for item in path.parent.rglob('*') if item.is_file())
     if exported is not graph:
         notes = f'{exported.remaining}; {notes}'

@@ -1,10 +1,11 @@
-"""What a kind of exported file is: one object says how it is written, opened and quantized."""
+"""What is written to a file, and what a kind of file is."""
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,39 @@ if TYPE_CHECKING:  # torch, which programs that only open files may lack
 
     from mmeffvit.deploy.graphs.base import Graph
 
-    from .onnx.write import ExportOptions
+OPSET = 20  # the latest one fully supported by torch, onnxscript and ONNX Runtime
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Image size, batch size and opset of a file.
+
+    Args:
+        shape: Height and width of the images in pixels; None for dynamic sizes.
+        batch: Batch size; None for a dynamic one.
+        opset: ONNX opset version, 18 to 23.
+
+    Raises:
+        UserError: If a value is invalid.
+    """
+
+    shape: tuple[int, int] | None = None
+    batch: int | None = None
+    opset: int = OPSET
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and min(self.shape) < 32:
+            raise UserError(f'--shape is {self.shape}; sides must be at least 32 pixels')
+        if self.batch is not None and self.batch < 1:
+            raise UserError(f'--batch is {self.batch}; it must be at least 1')
+        if not 18 <= self.opset <= 23:
+            raise UserError(f'--opset is {self.opset}; choose 18 to 23')
+
+    @property
+    def dynamic_axes(self) -> dict[int, str]:
+        """Dynamic axes of the images, and their names."""
+        names = {} if self.batch else {0: 'batch'}
+        return names if self.shape else {**names, 2: 'height', 3: 'width'}
 
 
 @dataclass(frozen=True)
@@ -28,7 +61,7 @@ class Export:
     """What is written to a file."""
 
     part: 'Graph'  # of a graph
-    options: 'ExportOptions'
+    options: ExportOptions
     metadata: Mapping[str, str]  # in addition to the graph's
     half: bool  # float16 instead of float32
 
@@ -47,24 +80,31 @@ class Export:
         return {**model_metadata(self.part, *options, **named), **self.metadata}
 
 
-class Format(ABC):
-    """A kind of exported file."""
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A kind of exported file.
+
+    Its folder has ``write(export, path)`` in ``write.py``, ``load(path, threads, half, device)`` in
+    ``open.py`` and, for int8, ``Quantizer(path, images)`` in ``quantize.py``. If its runtime does
+    not run here, ``run(path, part, images)`` in ``write.py`` takes the place of ``load``.
+    """
 
     suffix: str
     name: str
     runtime: str
+    folder: str  # its package here
     module: str  # of the runtime; empty if it does not run here
     packages: tuple[str, ...]  # packages that write it
     companions: tuple[str, ...] = ()  # suffixes of files next to it
-    is_fixed = False  # whether it needs batch size 1 and a fixed size
-    cut = ''  # function of `graphs.raw` for the part of a graph that a file contains, if not all
-    has_half = False  # whether it supports half precision
-    half_setting = ''  # the runtime's setting for computation in float16
-    int8_source = ''  # suffix of the float files that int8 files are made from; empty for none
+    is_fixed: bool = False  # whether it needs batch size 1 and a fixed size
+    cut: str = ''  # function of `graphs.raw` for the part of a graph in a file, if not all
+    has_half: bool = False  # whether it supports half precision
+    half_setting: str = ''  # the runtime's setting for computation in float16
+    int8_source: str = ''  # suffix of the float files that become int8 files; empty for none
     int8_packages: tuple[str, ...] = ()  # packages that quantize
-    runs_on_gpu = False  # whether it can be opened on a GPU
+    runs_on_gpu: bool = False  # whether it can be opened on a GPU
 
-    def check(self, options: 'ExportOptions', *, half: bool = False) -> None:
+    def check(self, options: ExportOptions, *, half: bool = False) -> None:
         """Raise UserError if files with these options cannot be written here."""
         if half and not self.has_half:
             raise UserError(f'{self.suffix} is written in float32 only; leave --half out')
@@ -75,6 +115,10 @@ class Format(ABC):
         for package in self.packages:
             require(package, f'Writing {self.suffix}')
 
+    def find(self, name: str) -> Callable[..., Any]:
+        """A function or class of the folder, imported on demand, such as ``'write:write'``."""
+        return resolve_name(f'{__package__}.{self.folder}.{name}')
+
     def part(self, graph: 'Graph', size: tuple[int, int] | None) -> Any:
         """The part of a graph that a file contains, for images of a size."""
         if not self.cut:
@@ -83,13 +127,9 @@ class Format(ABC):
 
         return getattr(raw, self.cut)(graph, size)
 
-    @abstractmethod
     def write(self, export: Export, path: Path) -> str:
         """Write a file; returns notes on it for the user."""
-
-    @abstractmethod
-    def load(self, path: Path, threads: int, half: bool, device: str) -> Session:
-        """See :meth:`open`."""
+        return self.find('write:write')(export, path)
 
     def open(
         self, path: Path, threads: int = 0, *, half: bool = False, device: str = 'cpu'
@@ -106,10 +146,12 @@ class Format(ABC):
             UserError: If it is missing or cannot be read, or the runtime is not installed or cannot
                 use the device.
         """
+        if not self.module:
+            raise UserError(f'{path} is opened on macOS and iOS only; use a file of another format')
         if device != 'cpu' and not self.runs_on_gpu:
             raise UserError(f'{path} runs on the CPU, not on {device}: an .onnx file runs on both')
         with readable(path, self.companions):
-            session = self.load(path, threads, half, device)
+            session = self.find('open:load')(path, threads, half=half, device=device)
         check_input(session.shape, path)
         if not (is_dict(session.metadata) and all(map(is_text, session.metadata.values()))):
             raise UserError(f'{path}: its metadata must be strings by name')
@@ -117,8 +159,8 @@ class Format(ABC):
 
     def runner(self, path: Path, part: Any) -> Callable[[NDArray], dict[str, NDArray]]:
         """A function that runs a file of ``part`` on images, to compare it."""
-        return self.open(path).run
+        return self.open(path).run if self.module else partial(self.find('write:run'), path, part)
 
     def quantizer(self, path: str | os.PathLike, images: Sequence[NDArray]) -> Any:
         """A quantizer of a file with the suffix :attr:`int8_source`, calibrated on images."""
-        raise NotImplementedError
+        return self.find('quantize:Quantizer')(path, images)

@@ -7,16 +7,41 @@ from mmeffvit.deploy.runtime.sessions import Session
 from mmeffvit.errors import UserError
 
 from .base import Format
-from .coreml.format import CoreML
-from .executorch.format import ExecuTorch
-from .litert.format import LiteRT
-from .ncnn.format import Ncnn
-from .onnx.format import Onnx
-from .openvino.format import OpenVino
 
-BY_SUFFIX: dict[str, Format] = {
-    each.suffix: each for each in (Onnx(), OpenVino(), ExecuTorch(), CoreML(), LiteRT(), Ncnn())
-}
+FORMATS = (
+    Format(
+        suffix='.onnx', name='ONNX', runtime='ONNX Runtime', folder='onnx', module='onnxruntime',
+        packages=('onnx', 'onnxscript', 'onnxruntime'), runs_on_gpu=True,
+        int8_source='.onnx', int8_packages=('onnx', 'onnxruntime'),
+    ),
+    Format(
+        suffix='.xml', name='OpenVINO', runtime='OpenVINO', folder='openvino', module='openvino',
+        packages=('onnx', 'onnxscript', 'openvino'), companions=('.bin',), has_half=True,
+        half_setting="compile it with {'INFERENCE_PRECISION_HINT': 'f16'}",
+        int8_source='.onnx', int8_packages=('openvino', 'nncf'),
+    ),
+    Format(
+        suffix='.pte', name='ExecuTorch with XNNPACK', runtime='ExecuTorch', folder='executorch',
+        module='executorch.runtime', packages=('executorch',), is_fixed=True, cut='before_nms',
+    ),
+    Format(
+        suffix='.mlpackage', name='Core ML', runtime='Core ML', folder='coreml', module='',
+        packages=('coremltools',), is_fixed=True, cut='for_vision', has_half=True,
+    ),
+    Format(
+        suffix='.tflite', name='LiteRT (TensorFlow Lite)', runtime='LiteRT', folder='litert',
+        module='ai_edge_litert', packages=('litert_torch', 'ai_edge_litert'), is_fixed=True,
+        cut='without_selection',
+        int8_source='.tflite', int8_packages=('ai_edge_litert', 'ai_edge_quantizer'),
+    ),
+    Format(
+        suffix='.param', name='ncnn', runtime='ncnn', folder='ncnn', module='ncnn',
+        packages=('pnnx', 'ncnn'), companions=('.bin', '.json'), is_fixed=True,
+        cut='without_selection', has_half=True,
+        half_setting='set opt.use_fp16_packed, use_fp16_storage and use_fp16_arithmetic',
+    ),
+)  # fmt: skip
+BY_SUFFIX = {each.suffix: each for each in FORMATS}
 OPENED = tuple(suffix for suffix, each in BY_SUFFIX.items() if each.module)
 
 

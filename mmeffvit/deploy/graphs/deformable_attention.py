@@ -33,13 +33,13 @@ class Levels:
         return [side for size in self.sizes for side in size]
 
 
-def weighted_samples(
-    planes: Tensor, sides: Sequence[int], grids: Tensor, weights: Tensor
-) -> Tensor:
+@torch.library.custom_op('mmeffvit::sample_levels', mutates_args=())
+def sample_levels(planes: Tensor, sides: Sequence[int], grids: Tensor, weights: Tensor) -> Tensor:
     """Weighted sums of bilinear samples.
 
     mmcv's function joins the samples of all levels before it sums them, which takes as long as
-    half of the sampling.
+    half of the sampling. Traced as is with dynamic sizes, every layer has a hundred operators, and
+    a model takes minutes.
 
     Shape:
         planes (G, c, V): the cells of all levels, G is images times heads; sides: H and W of every
@@ -54,22 +54,13 @@ def weighted_samples(
     return reduce(torch.add, found)
 
 
-@torch.library.custom_op('mmeffvit::sample_levels', mutates_args=())
-def sample_levels(planes: Tensor, sides: Sequence[int], grids: Tensor, weights: Tensor) -> Tensor:
-    """:func:`weighted_samples` as a single operator.
-
-    Traced as is with dynamic sizes, every layer has a hundred operators, and a model takes minutes.
-    """
-    return weighted_samples(planes, sides, grids, weights)
-
-
 @sample_levels.register_fake
 def _(planes: Tensor, sides: Sequence[int], grids: Tensor, weights: Tensor) -> Tensor:
     return planes.new_empty(planes.shape[0], planes.shape[1], grids.shape[2])
 
 
 def onnx_sample_levels(planes: FLOAT, sides: Sequence[Any], grids: FLOAT, weights: FLOAT) -> FLOAT:
-    """:func:`weighted_samples` in standard ONNX operators, for onnxscript."""
+    """:func:`sample_levels` in standard ONNX operators, for onnxscript."""
     one = op.Constant(value_ints=[1])
     sides = [op.Reshape(op.Cast(side, to=7), one) for side in sides]
     cells = [op.Mul(*size) for size in zip(sides[::2], sides[1::2], strict=True)]
@@ -118,15 +109,12 @@ class TracedDeformableAttention(nn.Module):
         identity = query if identity is None else identity
         query = query if query_pos is None else query + query_pos
         weights = layer.attention_weights(query).unflatten(2, (layer.num_heads, -1)).softmax(-1)
-        values = (
+        found = sample_levels(
             layer.value_proj(value).mT.unflatten(1, (layer.num_heads, -1)).flatten(0, 1),
             spatial_shapes.sides,
             self.grids(layer.sampling_offsets(query), reference_points, spatial_shapes),
             self.heads_first(weights.flatten(2)).flatten(0, 1),
-        )
-        # plain operators for fixed sizes, which any runtime has
-        fixed = all(isinstance(side, int) for side in spatial_shapes.sides)
-        found = weighted_samples(*values) if fixed else sample_levels(*values)  # (B h, c, N)
+        )  # (B h, c, N)
         found = found.reshape(query.shape[0], found.shape[1] * layer.num_heads, query.shape[1])
         return layer.output_proj(found.mT) + identity
 

@@ -129,15 +129,10 @@ class SSDLiteGraph(DenseGraph):
         self.clips_candidates = False
 
     def levels(self, x: Tensor) -> Iterator[Level]:
-        scores, deltas = self.head(self.network.extract_feat(x))
-        grids = [tuple(level.shape[2:]) for level in scores]
+        scores, deltas, priors = zip(*super().levels(x), strict=True)
         # anchors are in normalized coordinates of the network's input, including padding
-        priors = torch.cat(self.head.prior_generator.grid_priors(grids, device=x.device))
-        priors = ops.to_pixels(priors, (x.shape[2], x.shape[3]))
-        channels = self.head.cls_out_channels
-        logits = torch.cat([rows(level, channels) for level in scores], dim=1)
-        joined = torch.cat([rows(level, 4) for level in deltas], dim=1)
-        yield logits.softmax(-1)[..., :-1], joined, priors
+        anchors = ops.to_pixels(torch.cat(priors), (x.shape[2], x.shape[3]))
+        yield torch.cat(scores, dim=1), torch.cat(deltas, dim=1), anchors
 
     def results(self, x: Tensor, size: tuple[int, int]) -> tuple[Tensor, ...]:
         boxes, scores = self.boxes(x)

@@ -11,6 +11,7 @@ from mmeffvit.errors import UserError
 
 from . import ops, roi_align
 from .base import DetectionGraph
+from .dense import rows
 
 
 class MaskRCNNGraph(DetectionGraph):
@@ -53,32 +54,19 @@ class MaskRCNNGraph(DetectionGraph):
         cls_scores, bbox_preds = head(features)
         sizes = [level.shape[2:] for level in cls_scores]
         priors = head.prior_generator.grid_priors(sizes, cls_scores[0].dtype, cls_scores[0].device)
-        candidates = [
-            self.best_of_level(*maps) for maps in zip(cls_scores, bbox_preds, priors, strict=True)
-        ]
-        levels = [torch.full_like(c[0], i, dtype=torch.long) for i, c in enumerate(candidates)]
-        scores, deltas, priors, levels = (
-            torch.cat(parts, dim=1) for parts in (*zip(*candidates, strict=True), levels)
-        )
+        chosen, maps = [], zip(cls_scores, bbox_preds, priors, strict=True)
+        for level, (cls_score, bbox_pred, anchors) in enumerate(maps):
+            best, index = ops.topk(rows(cls_score, 1).squeeze(2).sigmoid(), cfg.nms_pre)
+            levels = torch.full_like(best, level, dtype=torch.long)
+            chosen.append((best, ops.gather(rows(bbox_pred, 4), index), anchors[index], levels))
+        joined = (torch.cat(part, dim=1) for part in zip(*chosen, strict=True))
+        scores, deltas, priors, levels = joined  # (B, K), (B, K, 4), (B, K, 4), (B, K)
         boxes = head.bbox_coder.decode(priors.flatten(0, 1), deltas.flatten(0, 1), max_shape=size)
         boxes = boxes.reshape(priors.shape)
         scores = ops.drop_small(boxes, scores, cfg.get('min_bbox_size', -1))
         scores = ops.batched_nms(boxes, scores, levels, cfg.nms, cfg.max_per_img)
         scores, index = ops.topk(scores, cfg.max_per_img)
         return ops.gather(boxes, index), scores
-
-    def best_of_level(
-        self, cls_score: Tensor, bbox_pred: Tensor, priors: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The ``nms_pre`` most likely anchors of one level.
-
-        Shape:
-            (B, A, H, W), (B, 4 A, H, W), (A H W, 4) -> scores (B, k), deltas and anchors (B, k, 4).
-        """
-        scores = cls_score.permute(0, 2, 3, 1).flatten(1).sigmoid()
-        deltas = bbox_pred.permute(0, 2, 3, 1).flatten(1).unflatten(1, (-1, 4))
-        scores, index = ops.topk(scores, self.network.rpn_head.test_cfg.nms_pre)
-        return scores, ops.gather(deltas, index), priors[index]
 
     def classify(
         self,

@@ -12,10 +12,10 @@ import pytest
 from mmeffvit.data.files import find_images
 from mmeffvit.deploy.agreement import agreement, signal_to_noise
 from mmeffvit.deploy.formats.onnx.open import open_onnx
-from mmeffvit.deploy.formats.onnx.quantize import OnnxQuantizer
+from mmeffvit.deploy.formats.onnx.quantize import Quantizer as OnnxQuantizer
 from mmeffvit.deploy.formats.onnx.rewrite import resize_in_two_steps
 from mmeffvit.deploy.formats.openvino.open import core
-from mmeffvit.deploy.formats.openvino.quantize import OpenVINOQuantizer
+from mmeffvit.deploy.formats.openvino.quantize import Quantizer as OpenVINOQuantizer
 from mmeffvit.deploy.formats.table import open_model
 from mmeffvit.deploy.int8.quantize import NOTE, divide, quantize
 from mmeffvit.deploy.int8.sensitivity import Group, exclusions, measure

@@ -16,7 +16,7 @@ from mmeffvit.deploy.agreement import MINIMA, signal_to_noise
 from mmeffvit.deploy.compare import expect_graph, run_graph
 from mmeffvit.deploy.export import Exportable
 from mmeffvit.deploy.formats.onnx.write import ExportOptions
-from mmeffvit.deploy.formats.openvino.format import OpenVino
+from mmeffvit.deploy.formats.openvino import write as openvino
 from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
 from mmeffvit.deploy.graphs import make_graph
 from mmeffvit.deploy.profile import rounds, run
@@ -114,12 +114,12 @@ def test_a_file_that_disagrees_is_rejected_and_never_chosen(source, tmp_path, mo
     wrong = tiny.build(tiny.FIRST_STAGE)
     with torch.no_grad():
         next(wrong.parameters()).mul_(2.0)
-    write = OpenVino.write
+    write = openvino.write
 
-    def write_wrong(kind, export, path):
-        return write(kind, replace(export, part=type(export.part)(wrong).eval()), path)
+    def write_wrong(export, path):
+        return write(replace(export, part=type(export.part)(wrong).eval()), path)
 
-    monkeypatch.setattr(OpenVino, 'write', write_wrong)
+    monkeypatch.setattr(openvino, 'write', write_wrong)
     options = replace(FAST, formats=('.onnx', '.xml'))
     found = profile_source('tiny', source, SIZES, tmp_path, options)
     assert files(found) == {('ONNX Runtime', 'float32')}

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +30,16 @@ PRECISION = 'precision'  # of the metadata
 PREVIEW = 'com.apple.coreml.model.preview.'
 NMS_OUTPUTS = ('confidence', 'coordinates')
 THRESHOLDS = ('iouThreshold', 'confidenceThreshold')
+
+
+def write(export: Export, path: Path) -> str:
+    metadata = export.described(export.options.opset)
+    if isinstance(export.part, RawGraph):
+        metadata['input_layout'] = 'image'
+    if isinstance(export.part, VisionBoxes):
+        metadata['outputs'] = json.dumps(NMS_OUTPUTS)
+    to_coreml(export, path, metadata)
+    return 'it runs on macOS only'
 
 
 def to_coreml(export: Export, out: str | os.PathLike, metadata: Mapping[str, str]) -> None:
@@ -157,7 +168,7 @@ def check(path: str | os.PathLike, graph: nn.Module, example: Tensor) -> None:
         raise UserError(f'the Core ML package has {found}, but the graph {wanted}')
 
 
-def run_coreml(path: str | os.PathLike, images: NDArray, graph: nn.Module) -> dict[str, NDArray]:
+def run(path: Path, graph: nn.Module, images: NDArray) -> dict[str, NDArray]:
     """Outputs of a package by name, before NMS; on other systems than macOS its graph's.
 
     A package in float16 is emulated there: every value is rounded to float16. Of a pipeline, the

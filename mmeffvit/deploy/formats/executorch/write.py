@@ -1,7 +1,6 @@
 """ExecuTorch, PyTorch's runtime for phones, with XNNPACK's CPU kernels."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -23,31 +22,7 @@ def slices(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
 DECOMPOSITIONS = {ATEN.split_with_sizes.default: slices, ATEN.split.sizes: slices}
 
 
-@dataclass(frozen=True)
-class Delegation:
-    """The part of a program that XNNPACK runs; portable kernels run the rest."""
-
-    delegated: int  # number of operators that XNNPACK runs
-    portable: Mapping[str, int]  # number of other operators by name, without ``getitem``
-    subgraphs: int  # number of XNNPACK partitions
-
-    @property
-    def share(self) -> float:
-        return self.delegated / max(self.total, 1)
-
-    @property
-    def total(self) -> int:
-        return self.delegated + sum(self.portable.values())
-
-    def __str__(self) -> str:
-        others = ', '.join(sorted(self.portable)) or 'none'
-        return (
-            f'XNNPACK runs {self.delegated} of {self.total} operators '
-            f'({self.share:.0%}) in {self.subgraphs} partitions; others: {others}'
-        )
-
-
-def to_executorch(export: Export, out: Path) -> Delegation:
+def write(export: Export, path: Path) -> str:
     """Lower a graph with a fixed input size to an ExecuTorch program with XNNPACK, in ``.pte``.
 
     Raises:
@@ -63,18 +38,26 @@ def to_executorch(export: Export, out: Path) -> Delegation:
         lowered = exir.to_edge_transform_and_lower(
             program, partitioner=[partition.XnnpackPartitioner()]
         )
-        delegation = count(lowered.exported_program().graph_module)
+        notes = describe(lowered.exported_program().graph_module)
         buffer = lowered.to_executorch().buffer
-    out.write_bytes(buffer)
-    return delegation
+    path.write_bytes(buffer)
+    return notes
 
 
-def count(module: torch.fx.GraphModule) -> Delegation:
+def describe(module: torch.fx.GraphModule) -> str:
+    """The part of a program that XNNPACK runs; portable kernels run the rest."""
     backend_debug = require('executorch.devtools.backend_debug', 'Writing .pte')
     info = backend_debug.get_delegation_info(module)
-    left = {
+    portable = {
         name: row.non_delegated
         for name, row in info.delegation_by_operator.items()
         if row.non_delegated and name != 'getitem'
     }
-    return Delegation(info.num_delegated_nodes, left, info.num_delegated_subgraphs)
+    delegated = info.num_delegated_nodes
+    total = delegated + sum(portable.values())
+    share = delegated / max(total, 1)
+    others = ', '.join(sorted(portable)) or 'none'
+    return (
+        f'XNNPACK runs {delegated} of {total} operators ({share:.0%}) in '
+        f'{info.num_delegated_subgraphs} partitions; others: {others}'
+    )

@@ -5,6 +5,7 @@ import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ from mmeffvit.utils.quiet import quiet
 
 METADATA, LABELS = 'metadata.json', 'labels.txt'  # in the ZIP archive at the end of a file
 MAX_METADATA = 2**26  # bytes, unpacked
+
+
+def load(path: Path, threads: int, **_: Any) -> Session:
+    return open_litert(path, threads)
 
 
 def open_litert(model: str | os.PathLike | bytes, threads: int = 0) -> Session:

@@ -25,7 +25,7 @@ BETWEEN = ('PAD', 'LOGISTIC')  # next to weighted operators: in float they would
 MAX_BIAS = 2**30  # of int32
 
 
-class LiteRTQuantizer:
+class Quantizer:
     """Quantizes a LiteRT file, all layers with weights together.
 
     Attributes:

@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -53,23 +52,12 @@ class ChannelsLast(nn.Module):
         }
 
 
-@dataclass(frozen=True)
-class OperatorCounts:
-    """The operators of a file, and those that LiteRT's GPU delegate does not run."""
-
-    operators: Mapping[str, int]  # by name; custom operators keep their names from the file
-    rejected: Mapping[str, int]  # not in GPU_OPERATORS, or with a tensor of more than four axes
-
-    def __str__(self) -> str:
-        total, rejected = sum(self.operators.values()), sum(self.rejected.values())
-        left = ', '.join(f'{count} {name}' for name, count in sorted(self.rejected.items()))
-        return f'a GPU delegate takes {total - rejected} of {total} operators; others: {left or 0}'
+def write(export: Export, path: Path) -> str:
+    return to_litert(export, path, export.described(layout='BHWC float32'))
 
 
-def to_litert(
-    export: Export, out: str | os.PathLike, metadata: Mapping[str, str]
-) -> OperatorCounts:
-    """Convert a graph with a fixed input size to LiteRT.
+def to_litert(export: Export, out: str | os.PathLike, metadata: Mapping[str, str]) -> str:
+    """Convert a graph with a fixed input size to LiteRT; returns notes on its operators.
 
     The input is called ``images``, (1, H, W, 3); maps are (1, H, W, C). The metadata are appended
     as a ZIP archive, like TensorFlow Lite's metadata: ``zipfile`` or ``unzip`` reads
@@ -89,11 +77,17 @@ def to_litert(
         reason = ' '.join(str(error).split())
         raise UserError(f'the model cannot be converted to LiteRT: {reason:.300}') from error
     save_litert(out, model.model_content(), metadata)
-    return count_operators(out)
+    operators, rejected = count_operators(out)
+    total, left = operators.total(), rejected.total()
+    others = ', '.join(f'{count} {name}' for name, count in sorted(rejected.items()))
+    return f'a GPU delegate takes {total - left} of {total} operators; others: {others or 0}'
 
 
-def count_operators(path: str | os.PathLike) -> OperatorCounts:
-    """Count the operators of a file."""
+def count_operators(path: str | os.PathLike) -> tuple[Counter[str], Counter[str]]:
+    """Count the operators of a file by name: all, and those that a GPU delegate does not run.
+
+    The latter are not in GPU_OPERATORS, or have a tensor of more than four axes.
+    """
     schema = require('ai_edge_litert.schema_py_generated', 'Reading .tflite')
     codes = {code: name for name, code in vars(schema.BuiltinOperator).items() if name.isupper()}
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(Path(path).read_bytes()))
@@ -109,4 +103,4 @@ def count_operators(path: str | os.PathLike) -> OperatorCounts:
             operators[name] += 1
             if name not in GPU_OPERATORS or rank > MAX_RANK:
                 rejected[name if rank <= MAX_RANK else f'{name} with {rank} axes'] += 1
-    return OperatorCounts(operators, rejected)
+    return operators, rejected

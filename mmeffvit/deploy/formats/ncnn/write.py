@@ -20,6 +20,12 @@ from mmeffvit.utils.optional import require
 HIGHEST = torch.finfo(torch.float32).max
 
 
+def write(export: Export, path: Path) -> str:
+    layers = to_ncnn(export, path, export.described(layout='CHW float32'))
+    kept = ' and '.join(path.with_suffix(suffix).name for suffix in ('.bin', '.json'))
+    return f'{layers.total()} layers; weights and metadata in {kept}'
+
+
 def to_ncnn(export: Export, out: Path, metadata: Mapping[str, str]) -> Counter[str]:
     """Convert a graph to ncnn, and return the number of layers by type.
 

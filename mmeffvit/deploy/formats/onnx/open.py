@@ -25,6 +25,10 @@ GPU = re.compile(r'cuda(:(\d+))?')  # as torch calls it
 INSTALL = 'pip uninstall --yes onnxruntime; pip install onnxruntime-gpu'  # one folder for both
 
 
+def load(path: Path, threads: int, *, device: str, **_: Any) -> Session:
+    return open_onnx(path, threads, device)
+
+
 def open_onnx(model: str | os.PathLike | bytes, threads: int = 0, device: str = 'cpu') -> Session:
     """Load a file, or its bytes, with all graph optimizations; 0 threads are one per core.
 

@@ -17,15 +17,8 @@ from mmeffvit.utils.machine import has_int8_dot_product
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 
+from . import rewrite
 from .open import open_onnx
-from .rewrite import (
-    SLOPE,
-    approximate_gelu,
-    drop_slopes,
-    rename_numbered,
-    resize_in_two_steps,
-    users_of,
-)
 
 PURPOSE = 'Quantizing'
 WEIGHTED = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')  # their second input may be a weight
@@ -34,7 +27,7 @@ GATES = ('Sigmoid', 'Mul')  # of SiLU and GELU
 SELECTING = ('TopK', 'NonMaxSuppression', 'NonZero', 'ArgMax')  # objects
 
 
-class OnnxQuantizer:
+class Quantizer:
     """Quantizes any convolutions and matrix products of a graph to int8.
 
     In QDQ format: weights are int8 with a scale per output channel, with 7 bits where the CPU has
@@ -63,9 +56,9 @@ class OnnxQuantizer:
                 str(path), str(simplified), skip_symbolic_shape=True
             )
             self.float_model = onnx.load(simplified)
-        rename_numbered(self.float_model)
-        approximate_gelu(self.float_model)
-        self.float_model = resize_in_two_steps(self.float_model)
+        rewrite.rename_numbered(self.float_model)
+        rewrite.approximate_gelu(self.float_model)
+        self.float_model = rewrite.resize_in_two_steps(self.float_model)
         self.precise = precise_layers(self.float_model)
         nodes = (node.name for node in weighted_nodes(self.float_model))
         self.nodes = [name for name in nodes if name not in self.precise]
@@ -106,7 +99,7 @@ class OnnxQuantizer:
                 weight_type=kinds.QInt8,
                 nodes_to_quantize=[*nodes, *fused_after(model, nodes, self.precise)],
             )
-            return drop_slopes(onnx.load(out))
+            return rewrite.drop_slopes(onnx.load(out))
 
     def attempts(self) -> Iterator[Attempt]:
         yield self.attempt(())
@@ -190,7 +183,7 @@ def fused_after(model: Any, nodes: Collection[str], precise: Collection[str]) ->
     Without SiLU and GELU before ``precise`` layers, which read floats anyway: rounding them to
     eight bits would move boxes, and would not be faster.
     """
-    users = users_of(model)
+    users = rewrite.users_of(model)
     kept = {output.name for output in model.graph.output}
     fused = []
     for node in model.graph.node:
@@ -208,12 +201,12 @@ def fused_after(model: Any, nodes: Collection[str], precise: Collection[str]) ->
 def gate_after(after: Sequence[Any], users: Mapping[str, Sequence[Any]]) -> list[Any]:
     """The nodes of SiLU or approximated GELU, if they are the only users of a tensor.
 
-    Without the factor of GELU, which :func:`drop_slopes` drops.
+    Without the factor of GELU, which :func:`.rewrite.drop_slopes` drops.
     """
     if len(after) != 2 or after[1].op_type != 'Mul':
         return []
     gate, product = after
-    if SLOPE in gate.input:
+    if rewrite.SLOPE in gate.input:
         (gate,) = users[gate.output[0]]
     is_gate = gate.op_type == 'Sigmoid' and users.get(gate.output[0]) == [product]
     return [gate, product] if is_gate else []

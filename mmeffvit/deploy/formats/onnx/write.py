@@ -3,7 +3,6 @@
 import os
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,8 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram
 
+from mmeffvit.deploy.formats.base import OPSET, Export
+from mmeffvit.deploy.formats.base import ExportOptions as ExportOptions  # users import it from here
 from mmeffvit.deploy.graphs.base import Graph, Preprocessing
 from mmeffvit.deploy.graphs.metadata import model_metadata
 from mmeffvit.deploy.graphs.plain import BackboneGraph
@@ -25,43 +26,10 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
-OPSET = 20  # the latest one fully supported by torch, onnxscript and ONNX Runtime
 DEFERRED = 'prefer_deferred_runtime_asserts_over_guards'
 SCOPES = 'pkg.torch.onnx.name_scopes'  # of a node: paths of the modules around it, its own name
 EXAMPLE_SHAPE = (672, 928)  # maps of detectors have larger sides than 1, which would be constants
 EXAMPLE_BATCH = 2
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """Image size, batch size and opset of a file.
-
-    Args:
-        shape: Height and width of the images in pixels; None for dynamic sizes.
-        batch: Batch size; None for a dynamic one.
-        opset: ONNX opset version, 18 to 23.
-
-    Raises:
-        UserError: If a value is invalid.
-    """
-
-    shape: tuple[int, int] | None = None
-    batch: int | None = None
-    opset: int = OPSET
-
-    def __post_init__(self) -> None:
-        if self.shape is not None and min(self.shape) < 32:
-            raise UserError(f'--shape is {self.shape}; sides must be at least 32 pixels')
-        if self.batch is not None and self.batch < 1:
-            raise UserError(f'--batch is {self.batch}; it must be at least 1')
-        if not 18 <= self.opset <= 23:
-            raise UserError(f'--opset is {self.opset}; choose 18 to 23')
-
-    @property
-    def dynamic_axes(self) -> dict[int, str]:
-        """Dynamic axes of the images, and their names."""
-        names = {} if self.batch else {0: 'batch'}
-        return names if self.shape else {**names, 2: 'height', 3: 'width'}
 
 
 def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
@@ -194,6 +162,10 @@ def export_graph(
     with atomic_output(path) as partial:
         partial.write_bytes(model.SerializeToString())
     return path
+
+
+def write(export: Export, path: Path) -> str:
+    return describe_file(export_graph(export.part, path, export.options, export.metadata))
 
 
 def describe_file(path: Path) -> str:

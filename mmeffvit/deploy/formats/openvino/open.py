@@ -1,6 +1,7 @@
 """OpenVINO, Intel's runtime for CPUs, GPUs and NPUs."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,6 +21,10 @@ def core() -> Any:
     2026.4), and the next signal ends the process.
     """
     return require('openvino', 'Running OpenVINO').Core()
+
+
+def load(path: Path, threads: int, *, half: bool, **_: Any) -> Session:
+    return open_openvino(core().read_model(str(path)), threads, half=half)
 
 
 def open_openvino(model: Any, threads: int = 0, *, half: bool = False) -> Session:

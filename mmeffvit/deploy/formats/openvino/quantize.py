@@ -21,7 +21,7 @@ SELECTING = ('TopK', 'NonMaxSuppression')
 CONSTANT = ('Constant', 'Convert', 'Subtract', 'Multiply', 'Reshape', 'Transpose')  # of weights
 
 
-class OpenVINOQuantizer:
+class Quantizer:
     """Quantizes an ONNX file to an OpenVINO model in int8, with 8-bit weights per channel.
 
     NNCF chooses what is quantized between the layers, such as sums and norms. The last 1x1

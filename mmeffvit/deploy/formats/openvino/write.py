@@ -1,16 +1,28 @@
 """OpenVINO, Intel's runtime for CPUs, GPUs and NPUs, from the ONNX file."""
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mmeffvit.deploy.formats.base import Export
 from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.text import first_line
 
 from .open import METADATA
+
+
+def write(export: Export, path: Path) -> str:
+    from mmeffvit.deploy.formats.onnx.write import export_graph  # with torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        onnx_path = Path(folder, 'graph.onnx')
+        export_graph(export.part, onnx_path, export.options, export.metadata)
+        to_openvino(onnx_path, path, half=export.half)
+    return f'weights in {path.with_suffix(".bin").name}'
 
 
 def convert_onnx(path: str | os.PathLike) -> Any:

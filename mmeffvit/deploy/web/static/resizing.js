@@ -138,31 +138,24 @@ const KERNELS = {
 
 /** Pillow's resize of 8-bit images: along rows, then along columns, weights of 22 bits. */
 export function antialiased(image, [height, width], kernel) {
-  const rows = width === image.width ? image : alongRows(image, width, kernel);
-  return height === image.height ? rows : alongColumns(rows, height, kernel);
+  const tapsOf = (before, after) => antialiasedTaps(before, after, kernel);
+  const rows = along(image, width, false, Uint8ClampedArray, tapsOf, weigh);
+  return along(rows, height, true, Uint8ClampedArray, tapsOf, weigh);
 }
 
-function alongRows({data, height, width: before, channels}, width, kernel) {
-  const taps = antialiasedTaps(before, width, kernel);
-  const out = new Uint8ClampedArray(height * width * CHANNELS);
+/** Resize one side of an image: a new pixel weighs old ones, `start` and those after it. */
+function along(image, side, isHeight, Values, tapsOf, weighed) {
+  const before = isHeight ? image.height : image.width;
+  if (before === side) return image;
+  const [height, width] = isHeight ? [side, image.width] : [image.height, side];
+  const step = (isHeight ? width : 1) * image.channels;
+  const taps = tapsOf(before, side);
+  const out = new Values(height * width * CHANNELS);
   for (let y = 0, i = 0; y < height; y++) {
-    for (const {start, weights} of taps) {
-      const first = (y * before + start) * channels;
-      for (let c = 0; c < CHANNELS; c++) out[i++] = weigh(data, first + c, channels, weights);
-    }
-  }
-  return {data: out, height, width, channels: CHANNELS};
-}
-
-function alongColumns({data, height: before, width, channels}, height, kernel) {
-  const out = new Uint8ClampedArray(height * width * CHANNELS);
-  let i = 0;
-  for (const {start, weights} of antialiasedTaps(before, height, kernel)) {
     for (let x = 0; x < width; x++) {
-      const first = (start * width + x) * channels;
-      for (let c = 0; c < CHANNELS; c++) {
-        out[i++] = weigh(data, first + c, width * channels, weights);
-      }
+      const {start, weights} = taps[isHeight ? y : x];
+      const first = (isHeight ? start * width + x : y * before + start) * image.channels;
+      for (let c = 0; c < CHANNELS; c++) out[i++] = weighed(image.data, first + c, step, weights);
     }
   }
   return {data: out, height, width, channels: CHANNELS};
@@ -198,35 +191,26 @@ function antialiasedTaps(before, after, {radius, weight}) {
 
 /** Bilinear with aligned corners, to float32; see resize_corners in utils/images.py. */
 export function resizeCorners(image, [height, width]) {
-  return cornersAlong(cornersAlong(image, height, true), width, false);
+  const columns = along(image, height, true, Float32Array, cornerTaps, weighFloats);
+  return along(columns, width, false, Float32Array, cornerTaps, weighFloats);
 }
 
-function cornersAlong(image, side, isRow) {
-  const before = isRow ? image.height : image.width;
-  if (before === side) return image;
-  const height = isRow ? side : image.height;
-  const width = isRow ? image.width : side;
-  const out = new Float32Array(height * width * CHANNELS);
-  const step = Math.fround((before - 1) / Math.max(side - 1, 1));
-  const taps = Array.from({length: side}, (_, i) => {
-    const place = Math.fround(i * step);
-    const low = Math.min(Math.floor(place), Math.max(before - 2, 0));
-    return {low, high: Math.min(low + 1, before - 1), part: Math.fround(place - low)};
-  });
-  for (let y = 0, i = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const {low, high, part} = taps[isRow ? y : x];
-      const [first, second] = [low, high].map(
-        (at) => (isRow ? at * width + x : y * image.width + at) * image.channels,
-      );
-      for (let c = 0; c < CHANNELS; c++) {
-        out[i++] =
-          Math.fround(image.data[first + c] * Math.fround(1 - part)) +
-          Math.fround(image.data[second + c] * part);
-      }
-    }
+function weighFloats(data, first, step, weights) {
+  let sum = 0;
+  for (let k = 0, i = first; k < weights.length; k++, i += step) {
+    sum += Math.fround(data[i] * weights[k]);
   }
-  return {data: out, height, width, channels: CHANNELS};
+  return sum;
+}
+
+function cornerTaps(before, after) {
+  const step = Math.fround((before - 1) / Math.max(after - 1, 1));
+  return Array.from({length: after}, (_, i) => {
+    const place = Math.fround(i * step);
+    const start = Math.min(Math.floor(place), Math.max(before - 2, 0));
+    const part = Math.fround(place - start);
+    return {start, weights: part ? [Math.fround(1 - part), part] : [1]};
+  });
 }
 
 /** Pad at the bottom and on the right with a color, which OpenCV rounds for 8-bit images. */
