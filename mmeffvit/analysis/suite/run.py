@@ -29,7 +29,7 @@ from .results import Row, Table, stack_versions
 
 @dataclass(frozen=True)
 class SuiteOptions:
-    """Options of a suite; see also :func:`mmeffvit.train.engine.train.train`."""
+    """Options of a suite; see also :class:`mmeffvit.train.engine.options.TrainOptions`."""
 
     work_dir: Path = Path('work_dirs')  # has a folder per config, and the results table
     cfg_options: Mapping[str, Any] = field(default_factory=dict)  # override every config's
