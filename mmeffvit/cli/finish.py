@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.analysis.curves import plot_curves
 from mmeffvit.analysis.error_curves import analyze
-from mmeffvit.analysis.per_class import report_per_class
+from mmeffvit.analysis.per_class import per_class
 from mmeffvit.config.datasets import datasets_of, evaluated_split
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.evaluate import FileStep
@@ -169,7 +169,7 @@ class FinishedRun:
 
     def table(self) -> Path:
         found = self.result / 'found.pkl'
-        (first, *_) = report_per_class(str(self.config_path), found, self.result, self.cfg_options)
+        (first, *_) = per_class(str(self.config_path), found, self.result, self.cfg_options)
         self.unlearned.extend(name for name, value in first.values.items() if value < ZERO)
         return self.result / 'per_class.md'
 
