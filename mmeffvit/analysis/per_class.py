@@ -49,14 +49,15 @@ class ClassValues:
 
 
 def per_class(
-    config_path: str, results: Path, cfg_options: Mapping[str, Any] | None = None
+    config_path: str, results: Path, out_dir: Path, cfg_options: Mapping[str, Any] | None = None
 ) -> list[ClassValues]:
-    """Evaluate predictions with the config's test metric, per class.
+    """Evaluate predictions with the config's test metric per class, and write a table and a chart.
 
     Args:
         config_path: A config of mmdet or mmseg, or a saved model; its test data must be available.
         results: ``FILE.pkl`` of ``mmeffvit test --out``, or the output of ``mmeffvit predict
             --out``: COCO results (``.json``) or a folder of label maps.
+        out_dir: Output folder of ``per_class.md`` and ``per_class.png``.
         cfg_options: Dotted keys and values that override the config's.
 
     Raises:
@@ -69,7 +70,10 @@ def per_class(
     check_data(config, ('test',))
     measure = measure_detections if scope == 'mmdet' else measure_label_maps
     with isolated(scope), quiet():
-        return measure(config, results)
+        tables = measure(config, results)
+    write_file(out_dir / 'per_class.md', to_markdown(tables))
+    draw_bars(tables, f'{Path(config_path).stem}, {results.name}', out_dir / 'per_class.png')
+    return tables
 
 
 def measured_dataset(config: Config) -> dict[str, Any]:
@@ -186,19 +190,6 @@ def read_label_maps(folder: Path, dataset: BaseDataset) -> Iterator[dict[str, An
             pred_sem_seg=dict(data=torch.from_numpy(labels)[None]),
             gt_sem_seg=dict(data=torch.from_numpy(true)[None]),
         )
-
-
-def report_per_class(
-    config_path: str, results: Path, out_dir: Path, cfg_options: Mapping[str, Any] | None = None
-) -> list[ClassValues]:
-    """Write the table and a chart: ``per_class.md`` and ``per_class.png``.
-
-    For arguments and errors see :func:`per_class`.
-    """
-    tables = per_class(config_path, results, cfg_options)
-    write_file(out_dir / 'per_class.md', to_markdown(tables))
-    draw_bars(tables, f'{Path(config_path).stem}, {results.name}', out_dir / 'per_class.png')
-    return tables
 
 
 def to_markdown(tables: Sequence[ClassValues]) -> str:

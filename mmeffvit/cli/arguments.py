@@ -17,7 +17,6 @@ from mmeffvit.data.detect import FORMATS, Found, detect
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
 from mmeffvit.train.engine.launcher import LAUNCHERS
-from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import check_output
 from mmeffvit.utils.image_formats import limit_decoders
 from mmeffvit.utils.interrupts import exit_at_once, handled
@@ -174,7 +173,7 @@ def add_layers(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser, what: str = CONFIG, name: str = 'MODEL') -> None:
-    """Add a config and the options of a run, see :func:`take_run_options`."""
+    """Add a config and :class:`mmeffvit.train.engine.options.RunOptions`."""
     add_config(parser, what, name)
     parser.add_argument(
         '--work-dir', type=output_folder, metavar='FOLDER', help='folder for logs and checkpoints'
@@ -217,12 +216,6 @@ def take(values: dict[str, Any], options: type) -> dict[str, Any]:
     names = [field.name for field in fields(options) if field.name in values]
     taken = {name: values.pop(name) for name in names}
     return {name: value for name, value in taken.items() if value is not None}
-
-
-def take_run_options(values: dict[str, Any]) -> RunOptions:
-    """Remove the values that :func:`add_run` added, and return them as options."""
-    values.pop('local_rank')
-    return RunOptions(**take(values, RunOptions))
 
 
 def find_data(target: str, values: dict[str, Any]) -> tuple[bool, Found | None]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.data.shapes import ShapesSpec, generate
-from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.evaluate import EvaluationOptions, evaluate
 from mmeffvit.train.engine.metrics import in_percent
-from mmeffvit.train.engine.options import RunOptions, use_device
+from mmeffvit.train.engine.options import TrainOptions, use_device
 from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.utils.files import resource_dir
 from mmeffvit.utils.machine import num_cores
@@ -61,14 +61,17 @@ def run_demo(
     settings: dict[str, Any] = {**data_root, 'train_dataloader.batch_size': BATCH // processes}
     if epochs is not None:
         settings['train_cfg.max_epochs'] = epochs
-    train_in_processes(
-        processes,
-        config,
-        RunOptions(folder / 'run', settings, seed=seed, verbose=False, device='cpu'),
+    training = TrainOptions(
+        folder / 'run',
+        settings,
+        seed=seed,
+        verbose=False,
+        device='cpu',
         resume='auto',  # the same command continues
     )
+    train_in_processes(processes, config, training)
     checkpoint = Path((folder / 'run' / 'last_checkpoint').read_text())
-    options = RunOptions(
+    options = EvaluationOptions(
         work_dir=folder / 'evaluation', cfg_options=data_root, seed=seed, verbose=False
     )
     runner, metrics = evaluate(config, str(checkpoint), options)

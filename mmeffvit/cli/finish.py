@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 from mmeffvit.analysis.contact_sheet import draw_contact_sheet
 from mmeffvit.analysis.curves import plot_curves
 from mmeffvit.analysis.error_curves import analyze
-from mmeffvit.analysis.per_class import report_per_class
+from mmeffvit.analysis.per_class import per_class
 from mmeffvit.config.datasets import datasets_of, evaluated_split
 from mmeffvit.config.load import load_config
 from mmeffvit.deploy.evaluate import FileStep
@@ -26,9 +26,8 @@ from mmeffvit.deploy.formats.table import BY_SUFFIX, format_of
 from mmeffvit.deploy.int8.quantize import quantize
 from mmeffvit.errors import UserError
 from mmeffvit.inference.predictor import Predictor
-from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.evaluate import EvaluationOptions, evaluate
 from mmeffvit.train.engine.metrics import in_percent
-from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.folder.advice import advice
 from mmeffvit.train.folder.options import FinetuneOptions
 from mmeffvit.utils.messages import logger
@@ -78,8 +77,10 @@ def finish(config_path: Path, options: FinetuneOptions, weights: str | None) -> 
     """
     result = config_path.with_name('result')
     checkpoint = best_checkpoint(config_path.with_name('run')).path
-    test = RunOptions(result / 'test', options.cfg_options, verbose=options.verbose)
-    runner, metrics = evaluate(str(config_path), str(checkpoint), test, out=result / 'found.pkl')
+    test = EvaluationOptions(
+        result / 'test', options.cfg_options, verbose=options.verbose, out=result / 'found.pkl'
+    )
+    runner, metrics = evaluate(str(config_path), str(checkpoint), test)
     run = FinishedRun(config_path, checkpoint, runner, options.cfg_options, metrics)
     jobs: dict[str, Callable[[], object]] = {
         'pictures': run.sheet, 'curves': run.curves, 'per class': run.table,
@@ -168,7 +169,7 @@ class FinishedRun:
 
     def table(self) -> Path:
         found = self.result / 'found.pkl'
-        (first, *_) = report_per_class(str(self.config_path), found, self.result, self.cfg_options)
+        (first, *_) = per_class(str(self.config_path), found, self.result, self.cfg_options)
         self.unlearned.extend(name for name, value in first.values.items() if value < ZERO)
         return self.result / 'per_class.md'
 
@@ -209,8 +210,10 @@ class FinishedRun:
             allow_slower=True,  # the file may be for another machine
         )
         self.files.append(found.out)
-        options = RunOptions(self.result / 'test_int8', self.cfg_options)
-        _, metrics = evaluate(str(self.config_path), None, options, step=FileStep(found.out))
+        options = EvaluationOptions(
+            self.result / 'test_int8', self.cfg_options, step=FileStep(found.out)
+        )
+        _, metrics = evaluate(str(self.config_path), None, options)
         name, value = next(iter(in_percent(metrics).items()))
         return f'{found.out}: {found.chosen}; {name} {value} % on the {self.split} split'
 

@@ -2,7 +2,7 @@
 
 import re
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 COMMANDS = {
@@ -13,70 +13,54 @@ COMMANDS = {
     'slurm_train.sh': 'train', 'slurm_test.sh': 'test',
 }  # fmt: skip
 TASKS = ('detect', 'segment', 'classify', 'pose', 'obb', 'yolo')
-FIRST = 'the model is the first argument, without a name'
-TEST_DATA = '--cfg-options data_root=FOLDER'
 TEST_SCORE = '--cfg-options model.test_cfg.score_thr=SCORE'
 GPUS = 'CUDA_VISIBLE_DEVICES=0,1 before the command, and --nproc-per-node 2'
 NO_WINDOW = 'no window is opened, and files are always written: leave it out'
-Answers = dict[str, dict[str, str]]  # by argument, then by command; '' is any other
-ULTRALYTICS: Answers = {
-    'imgsz': {
-        'train': '--image-size PIXELS',
-        'distill': '--image-size PIXELS',
-        'export': '--shape HEIGHT WIDTH',
-        'quantize': '--shape HEIGHT WIDTH',
-        'profile': '--shape HEIGHT WIDTH',
-        '': '--cfg-options, on the Resize of the test pipeline',
-    },
-    'data': {
-        'train': 'the dataset is the first argument: mmeffvit train FOLDER',
-        'distill': '--labeled DATA',
-        '': TEST_DATA,
-    },
-    'model': {'': FIRST},
-    'weights': {'': 'the checkpoint follows the config, without a name'},
-    'source': {'': 'images follow the model, without a name'},
-    'conf': {'test': TEST_SCORE, '': '--score-thr SCORE'},
-    'iou': {'': '--cfg-options model.test_cfg.nms.iou_threshold=IOU'},
-    'project': {'predict': '--out-dir FOLDER', '': '--work-dir FOLDER'},
-    'name': {'predict': '--out-dir FOLDER', '': '--work-dir FOLDER'},
-    'batch': {'': '--cfg-options test_dataloader.batch_size=N'},
-    'workers': {'': '--cfg-options test_dataloader.num_workers=N'},
-    'format': {'': 'the suffix of the output file selects the format, such as model.onnx'},
-    'int8': {'': '`mmeffvit quantize model.onnx IMAGES OUT`, after the export'},
-    'nbs': {'train': '--grad-accum-steps N'},
-    'save_json': {'predict': '--out FILE.json', '': '--out FILE'},
-    'lr0': {'train': '--lr RATE', 'distill': '--lr RATE'},
-}
-OPENMMLAB: Answers = {
-    'options': {'': '--cfg-options KEY=VALUE'},
-    'resume_from': {'train': '--resume CHECKPOINT'},
-    'auto_resume': {'train': '--resume'},
-    'load_from': {'train': '--cfg-options load_from=FILE'},
-    'no_validate': {'train': '--cfg-options train_cfg.val_interval=EPOCHS'},
-    'gpus': {'train': GPUS},
-    'gpu_ids': {'train': GPUS},
-    'gpu_id': {'train': GPUS, '': 'CUDA_VISIBLE_DEVICES=N before the command'},
-    'eval': {'test': 'test_evaluator in the config sets the metrics'},
-    'pred_score_thr': {'predict': '--score-thr SCORE'},
-    'show_score_thr': {'test': TEST_SCORE},
-    'batch_size': {'train': '--batch N', 'predict': '--batch N'},
-    'output_dir': {
-        'train': '--work-dir FOLDER',
-        'distill': '--work-dir FOLDER',
-        'suite': '--work-dir FOLDER',
-        'test': '--show-dir FOLDER',
-        'export': 'the output file is the last argument, without a name',
-        '': '--out-dir FOLDER',
-    },
-    'out_file': {'': '--out-dir FOLDER'},
-    'fuse_conv_bn': {'': 'exported files are fused already: `mmeffvit export`'},
-    'no_save_pred': {'predict': 'leave out --out FILE.json'},
-    'show': {'': NO_WINDOW},
-    'not_show': {'': NO_WINDOW},
-    'wait_time': {'': NO_WINDOW},
-    'show_interval': {'': NO_WINDOW},
-}
+# names of arguments, the commands that they are given to, or '' for any other, and the answer
+ULTRALYTICS = (
+    ('imgsz', 'train distill', '--image-size PIXELS'),
+    ('imgsz', 'export quantize profile', '--shape HEIGHT WIDTH'),
+    ('imgsz', '', '--cfg-options, on the Resize of the test pipeline'),
+    ('data', 'train', 'the dataset is the first argument: mmeffvit train FOLDER'),
+    ('data', 'distill', '--labeled DATA'),
+    ('data', '', '--cfg-options data_root=FOLDER'),
+    ('model', '', 'the model is the first argument, without a name'),
+    ('weights', '', 'the checkpoint follows the config, without a name'),
+    ('source', '', 'images follow the model, without a name'),
+    ('conf', 'test', TEST_SCORE),
+    ('conf', '', '--score-thr SCORE'),
+    ('iou', '', '--cfg-options model.test_cfg.nms.iou_threshold=IOU'),
+    ('project name', 'predict', '--out-dir FOLDER'),
+    ('project name', '', '--work-dir FOLDER'),
+    ('batch', '', '--cfg-options test_dataloader.batch_size=N'),
+    ('workers', '', '--cfg-options test_dataloader.num_workers=N'),
+    ('format', '', 'the suffix of the output file selects the format, such as model.onnx'),
+    ('int8', '', '`mmeffvit quantize model.onnx IMAGES OUT`, after the export'),
+    ('nbs', 'train', '--grad-accum-steps N'),
+    ('save_json', 'predict', '--out FILE.json'),
+    ('save_json', '', '--out FILE'),
+    ('lr0', 'train distill', '--lr RATE'),
+)
+OPENMMLAB = (
+    ('options', '', '--cfg-options KEY=VALUE'),
+    ('resume_from', 'train', '--resume CHECKPOINT'),
+    ('auto_resume', 'train', '--resume'),
+    ('load_from', 'train', '--cfg-options load_from=FILE'),
+    ('no_validate', 'train', '--cfg-options train_cfg.val_interval=EPOCHS'),
+    ('gpus gpu_ids gpu_id', 'train', GPUS),
+    ('gpu_id', '', 'CUDA_VISIBLE_DEVICES=N before the command'),
+    ('eval', 'test', 'test_evaluator in the config sets the metrics'),
+    ('pred_score_thr', 'predict', '--score-thr SCORE'),
+    ('show_score_thr', 'test', TEST_SCORE),
+    ('batch_size', 'train predict', '--batch N'),
+    ('output_dir', 'train distill suite', '--work-dir FOLDER'),
+    ('output_dir', 'test', '--show-dir FOLDER'),
+    ('output_dir', 'export', 'the output file is the last argument, without a name'),
+    ('output_dir out_file', '', '--out-dir FOLDER'),
+    ('fuse_conv_bn', '', 'exported files are fused already: `mmeffvit export`'),
+    ('no_save_pred', 'predict', 'leave out --out FILE.json'),
+    ('show not_show wait_time show_interval', '', NO_WINDOW),
+)
 
 
 def command_of(name: str, rest: Sequence[str]) -> str | None:
@@ -106,7 +90,14 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
                 continue
             parser.error(f"{argument!r} is Ultralytics' spelling; here: {ours} {match[3]}")
         for whose, table in (("Ultralytics'", ULTRALYTICS), ("OpenMMLab's", OPENMMLAB)):
-            answers = table.get(name, {})
-            answer = answers.get(command, answers.get('', ''))
+            answer = answer_in(table, name, command)
             if answer and set(re.findall('--[a-z-]+', answer)) <= {*options}:
                 parser.error(f'{argument!r} is {whose} spelling; here: {answer}')
+
+
+def answer_in(table: Iterable[tuple[str, str, str]], name: str, command: str) -> str:
+    """The first answer to an argument of a command; empty if there is none."""
+    for names, commands, answer in table:
+        if name in names.split() and (not commands or command in commands.split()):
+            return answer
+    return ''

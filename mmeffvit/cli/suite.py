@@ -7,8 +7,7 @@ Exit code: 0 if all are done, 1 if some failed, 2 if the command cannot run.
 from argparse import ArgumentParser
 from typing import Any
 
-from mmeffvit.analysis.suite.commands import SuiteOptions
-from mmeffvit.analysis.suite.run import run_suite
+from mmeffvit.analysis.suite.run import SuiteOptions, run_suite
 
 from .arguments import add_cfg_options, add_verbose, new_parser, output_folder
 from .console import working

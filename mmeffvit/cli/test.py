@@ -4,19 +4,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.evaluate import EvaluationOptions, evaluate
 from mmeffvit.utils.interrupts import reports
 from mmeffvit.zoo.source import Kind, classify
 
-from .arguments import (
-    MODEL,
-    add_checkpoint,
-    add_run,
-    new_parser,
-    output_file,
-    output_folder,
-    take_run_options,
-)
+from .arguments import MODEL, add_checkpoint, add_run, new_parser, output_file, output_folder, take
 from .console import run_console, summary
 
 
@@ -33,9 +25,9 @@ def make_parser() -> ArgumentParser:
 
 
 def run(config: str, checkpoint: str | None, **values: Any) -> None:
-    options = take_run_options(values)
+    options = EvaluationOptions(**take(values, EvaluationOptions))
     if checkpoint is not None and classify(checkpoint) is Kind.EXPORTED:
-        if values['tta']:
+        if options.tta:
             raise UserError(f'--tta is for checkpoints, and {checkpoint} is an exported file')
         for name in options.cfg_options:
             if name.startswith('model.') or 'pipeline' in name:
@@ -44,9 +36,9 @@ def run(config: str, checkpoint: str | None, **values: Any) -> None:
                 )
         from mmeffvit.deploy.evaluate import FileStep
 
-        values['step'], checkpoint = FileStep(checkpoint), None
+        options.step, checkpoint = FileStep(checkpoint), None
     with run_console(options.verbose) as options.hooks:
-        runner, metrics = evaluate(config, checkpoint, options, **values)
+        runner, metrics = evaluate(config, checkpoint, options)
     if reports() and not options.verbose:
         print(summary(metrics, config))
         print(f'log: {runner.log_dir}')

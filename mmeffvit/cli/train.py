@@ -15,7 +15,7 @@ from mmeffvit.config.load import find_config
 from mmeffvit.data.detect import Task
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.options import check_accelerator, use_device
+from mmeffvit.train.engine.options import TrainOptions, check_accelerator, use_device
 from mmeffvit.train.engine.processes import train_in_processes, work_dir_of
 from mmeffvit.train.engine.step_format import ROUNDED
 from mmeffvit.train.engine.train import train
@@ -40,7 +40,6 @@ from .arguments import (
     new_parser,
     reject,
     take,
-    take_run_options,
 )
 from .console import RunConsole, run_console
 
@@ -198,11 +197,10 @@ def train_config(config: str, values: dict[str, Any]) -> None:
         raise UserError('--strict is for the checks that --no-check skips: give one of them')
     if (lr := values.pop('lr')) is not None:
         values['cfg_options'] = {'optim_wrapper.optimizer.lr': lr, **values['cfg_options']}
-    processes, options = values.pop('processes'), take_run_options(values)
-    how = {**values, 'amp': bool(values['amp'])}
+    processes, options = values.pop('processes'), TrainOptions(**take(values, TrainOptions))
     if processes in (None, 1):
         with run_console(options.verbose) as options.hooks:
-            runner = train(config, options, **how)
+            runner = train(config, options)
         if reports():
             for hook in options.hooks:
                 for line in hook.advice(runner):
@@ -213,7 +211,7 @@ def train_config(config: str, values: dict[str, Any]) -> None:
         raise UserError(
             '--nproc-per-node starts them itself; with --launcher, torchrun or Slurm does'
         )
-    train_in_processes(processes, config, options, **how)
+    train_in_processes(processes, config, options)
     print(how_to_test(work_dir_of(config, options)))
 
 

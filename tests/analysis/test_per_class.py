@@ -12,13 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mmeffvit.analysis.per_class import (
-    ClassValues,
-    draw_bars,
-    per_class,
-    report_per_class,
-    to_markdown,
-)
+from mmeffvit.analysis.per_class import ClassValues, draw_bars, per_class, to_markdown
 from mmeffvit.errors import UserError
 from tests.conftest import ROOT
 
@@ -27,7 +21,7 @@ ADE = str(ROOT / 'configs' / 'semfpn_swiftformer_l1_ade20k.py')
 
 
 def measure(results: Path, shapes: Path) -> list[ClassValues]:
-    return per_class(SHAPES, results, {'data_root': f'{shapes}/'})
+    return per_class(SHAPES, results, results.parent, {'data_root': f'{shapes}/'})
 
 
 def test_found_classes_have_100_ap_and_missed_ones_0(perfect, shapes, tmp_path):
@@ -57,7 +51,7 @@ def test_the_type_of_the_metric_may_be_a_class(perfect, shapes, tmp_path):
         'data_root': f'{shapes}/',
         'test_evaluator': dict(type=CocoMetric, metric=['bbox', 'segm'], _delete_=True),
     }
-    tables = per_class(SHAPES, results, options)
+    tables = per_class(SHAPES, results, tmp_path, options)
     assert [(table.metric, table.mean) for table in tables] == [('box AP', 100), ('mask AP', 100)]
 
 
@@ -87,7 +81,7 @@ def test_results_are_measured_on_annotations_that_lack_crowds(perfect, shapes, t
         'test_dataloader.dataset.ann_file': str(tmp_path / 'truth.json'),
         'test_evaluator.ann_file': str(tmp_path / 'truth.json'),
     }
-    box, mask = per_class(SHAPES, tmp_path / 'found.json', options)
+    box, mask = per_class(SHAPES, tmp_path / 'found.json', tmp_path, options)
     assert box.mean == mask.mean == 100
 
 
@@ -106,7 +100,7 @@ def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     deep = tmp_path / 'maps' / 'validation'
     deep.mkdir(parents=True)
     Image.fromarray(found.astype(np.uint8)).save(deep / path.name)
-    (table,) = report_per_class(ADE, tmp_path / 'maps', tmp_path, {'data_root': f'{ade_shapes}/'})
+    (table,) = per_class(ADE, tmp_path / 'maps', tmp_path, {'data_root': f'{ade_shapes}/'})
     counted = true > 0
     expected = {}
     for value, name in enumerate(table.values, 1):
@@ -126,7 +120,7 @@ def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     sample = {k: dict(data=torch.from_numpy(v[None].astype(np.uint8))) for k, v in maps.items()}
     dumped = tmp_path / 'found.pkl'
     dumped.write_bytes(pickle.dumps([sample]))
-    (same,) = report_per_class(ADE, dumped, tmp_path, {'data_root': f'{ade_shapes}/'})
+    (same,) = per_class(ADE, dumped, tmp_path, {'data_root': f'{ade_shapes}/'})
     assert same.mean == table.mean
 
 
@@ -151,10 +145,10 @@ def test_results_of_other_data_are_reported(shapes, ade_shapes, tmp_path):
     for evaluator in (None, [dict(metric='bbox')]):
         options = {'data_root': f'{shapes}/', 'test_evaluator': evaluator}
         with pytest.raises(UserError, match='test_evaluator'):
-            per_class(SHAPES, results, options)
+            per_class(SHAPES, results, tmp_path, options)
     (tmp_path / 'maps').mkdir()
     with pytest.raises(UserError, match='0 label maps'):
-        per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
+        per_class(ADE, tmp_path / 'maps', tmp_path, {'data_root': f'{ade_shapes}/'})
 
 
 BROKEN = {
@@ -171,7 +165,7 @@ def test_a_broken_label_map_is_named(name, ade_shapes, tmp_path):
     shutil.copytree(ade_shapes / 'annotations' / 'validation', tmp_path / 'maps')
     BROKEN[name](min((tmp_path / 'maps').iterdir()))
     with pytest.raises(UserError, match='maps') as caught:
-        per_class(ADE, tmp_path / 'maps', {'data_root': f'{ade_shapes}/'})
+        per_class(ADE, tmp_path / 'maps', tmp_path, {'data_root': f'{ade_shapes}/'})
     assert '\n' not in str(caught.value)
 
 
@@ -193,5 +187,5 @@ ODD = {
 def test_a_pickle_of_odd_label_maps_is_one_line(name, ade_shapes, tmp_path):
     (tmp_path / 'found.pkl').write_bytes(pickle.dumps([ODD[name]]))
     with pytest.raises(UserError, match=r'found\.pkl') as caught:
-        per_class(ADE, tmp_path / 'found.pkl', {'data_root': f'{ade_shapes}/'})
+        per_class(ADE, tmp_path / 'found.pkl', tmp_path, {'data_root': f'{ade_shapes}/'})
     assert '\n' not in str(caught.value)

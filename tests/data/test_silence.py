@@ -25,7 +25,9 @@ from mmeffvit.data.records import DataSet, Object, Picture, split_in
 from mmeffvit.data.write import write_label_maps
 from mmeffvit.errors import UserError
 from mmeffvit.registry import TRANSFORMS
-from mmeffvit.train.folder.write_config import raised
+from mmeffvit.train.folder.base import Base, Start
+from mmeffvit.train.folder.recipe import Overrides
+from mmeffvit.train.folder.write_config import model_part
 from mmeffvit.utils.images import read_labels
 from tests.data import layouts
 from tests.data.layouts import boxes, disks, each, labels, voc
@@ -112,10 +114,17 @@ def test_advice_for_a_config_names_no_option_of_a_folder(tmp_path):
 
 
 def test_limits_below_the_objects_of_an_image_are_raised():
-    settings = Config(dict(test_cfg=dict(rcnn=dict(max_per_img=100, nms_pre=1000)), num_queries=300,
-                           bbox_head=dict(max_per_img=-1))).to_dict()  # fmt: skip
-    assert raised(settings, 100) == {}
-    assert raised(settings, 420) == dict(test_cfg=dict(rcnn=dict(max_per_img=500)), num_queries=500)
+    model = dict(test_cfg=dict(rcnn=dict(max_per_img=100, nms_pre=1000)), num_queries=300,
+                 bbox_head=dict(max_per_img=-1), backbone={})  # fmt: skip
+    base = Base('x', Config(dict(default_scope='mmdet', model=model)))
+
+    def written(objects: int) -> str:
+        start = Start('x', keeps_backbone=True)
+        return model_part(base, None, Overrides(), start, objects)[1]
+
+    assert written(100) == 'model = dict()'
+    expected = 'model = dict(test_cfg=dict(rcnn=dict(max_per_img=500)), num_queries=500)'
+    assert written(420) == expected
 
 
 @pytest.mark.parametrize(

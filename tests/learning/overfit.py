@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data.shapes import CLASSES, ShapesSpec, generate, generate_ade20k
-from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.options import TrainOptions
 from mmeffvit.train.engine.train import train
 from tests.conftest import ROOT
 
@@ -71,8 +71,8 @@ def overfit(case: Case, folder: Path, *, iterations: int) -> float:
     }
     runner = train(
         str(ROOT / 'configs' / f'{case.config_name}.py'),
-        RunOptions(work_dir=str(folder / 'run'), cfg_options=options, seed=0),
-        check=False,  # the check of configs has tests of its own, and takes seconds
+        # the check of configs has tests of its own, and takes seconds
+        TrainOptions(work_dir=str(folder / 'run'), cfg_options=options, seed=0, check=False),
     )
     assert runner.iter == steps
     scalars = runner.message_hub.log_scalars

@@ -1,7 +1,7 @@
 """Parameters and MACs of the parts of a model, in rows that add up to the total."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,25 +61,14 @@ def count_modules(model: nn.Module, forward: Callable[[nn.Module], Any]) -> dict
     with ExitStack() as stack:
         named = [(name, module) for name, module in model.named_modules() if name]
         stack.enter_context(forwards(named, counting))
-        stack.enter_context(without_gradients(model))
+        for parameter in model.parameters():  # torch's counter fails if they require gradients
+            stack.callback(parameter.requires_grad_, parameter.requires_grad)
+            parameter.requires_grad_(False)
+        stack.enter_context(torch.no_grad())
         counter = stack.enter_context(FlopCounterMode(display=False, custom_mapping=UNCOUNTED))
         forward(model)
         settle()
     return own
-
-
-@contextmanager
-def without_gradients(model: nn.Module) -> Iterator[None]:
-    """Disable gradients of all parameters: torch's counter fails on inputs that require them."""
-    trainable = [p for p in model.parameters() if p.requires_grad]
-    for parameter in trainable:
-        parameter.requires_grad_(False)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for parameter in trainable:
-            parameter.requires_grad_(True)
 
 
 def make_parts(model: nn.Module, own: dict[str, int]) -> list[Part]:

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from mmeffvit.config.build import own_model_config
 from mmeffvit.errors import UserError
 from mmeffvit.models.layers.head_outputs import Visit, keep_only, remove
-from mmeffvit.train.engine.evaluate import open_test
+from mmeffvit.train.engine.evaluate import EvaluationOptions, open_test
 from mmeffvit.train.engine.launcher import unwrap
 from mmeffvit.train.engine.metrics import in_percent
-from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.train.engine.user_errors import run
 from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.messages import logger
@@ -132,8 +131,8 @@ def analyze_heads(
     """
     if max_images is not None and max_images < 1:
         raise UserError(f'--max-images is {max_images}; it must be at least 1')
-    options = RunOptions(work_dir=out, cfg_options=cfg_options or {})
-    runner, config = open_test(config_path, checkpoint, options, max_images=max_images)
+    options = EvaluationOptions(out, cfg_options or {}, max_images=max_images)
+    runner, config = open_test(config_path, checkpoint, options)
     model = unwrap(runner.model)
     found = layers_with_heads(model, layers)
     subject: dict[str, Any] = dict(

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from glob import glob
 from pathlib import Path
@@ -13,6 +14,8 @@ from mmeffvit.config.build import build_model, isolated, own_model_config
 from mmeffvit.config.load import ALL, open_config
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.metrics import in_percent
+from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.processes import tool_command
 from mmeffvit.utils.files import locked, read_json, resource_dir
 from mmeffvit.utils.messages import logger, step
 from mmeffvit.utils.text import duration
@@ -21,8 +24,27 @@ from mmeffvit.zoo.metafile import weights_of
 from mmeffvit.zoo.runs import latest_checkpoint
 
 from .child import run_logged
-from .commands import SuiteOptions, evaluation_command, evaluation_dir, train_command
 from .results import Row, Table, stack_versions
+
+
+@dataclass(frozen=True)
+class SuiteOptions:
+    """Options of a suite; see also :class:`mmeffvit.train.engine.options.TrainOptions`."""
+
+    work_dir: Path = Path('work_dirs')  # has a folder per config, and the results table
+    cfg_options: Mapping[str, Any] = field(default_factory=dict)  # override every config's
+    amp: bool = False
+    auto_scale_lr: bool = False
+    released: bool = False  # test the released models of the authors instead of training
+    processes: int = 1  # of a run, one per GPU
+
+    def __post_init__(self) -> None:
+        if self.released and (self.amp or self.auto_scale_lr):
+            raise UserError(
+                '--released tests the models of the authors: remove --amp and --auto-scale-lr'
+            )
+        if self.processes < 1:
+            raise UserError(f'--nproc-per-node is {self.processes}; give 1 or more')
 
 
 def run_suite(patterns: Iterable[str], options: SuiteOptions) -> int:
@@ -149,7 +171,9 @@ class Job:
         row.parameters, row.checkpoint, row.date = None, '', ''
         try:
             if not self.options.released:
-                self.execute('training', train_command(self.config_file, self.options))
+                arguments = ['--resume', *['--amp'] * self.options.amp]
+                arguments += ['--auto-scale-lr'] * self.options.auto_scale_lr
+                self.execute('training', 'train.py', arguments, self.work_dir)
             self.test()
         except UserError as error:
             self.enter('failed', str(error))
@@ -164,13 +188,20 @@ class Job:
         known = weights_of(self.config_file) if self.options.released else self.row.checkpoint
         return self.row.status == 'done' and self.row.checkpoint == known
 
-    def execute(self, status: str, command: list[str]) -> None:
-        """Run a command as the next step; a failed one raises a ``UserError``."""
+    def execute(self, status: str, script: str, arguments: Sequence[str], work_dir: Path) -> None:
+        """Run a script as the next step; a failed one raises a ``UserError``."""
         self.enter(status)
-        log = self.work_dir / 'suite.log'
+        command, log = self.command(script, arguments, work_dir), self.work_dir / 'suite.log'
         reason = run_logged(command, log, lambda text: step(f'{self.title}: {status}, {text}'))
         if reason is not None:
             raise UserError(f'{status}: {reason} (see {log})')
+
+    def command(self, script: str, arguments: Sequence[str], work_dir: Path) -> list[str]:
+        """The command that runs a script of ``tools/`` on the config, in its processes."""
+        options, arguments = self.options, [str(self.config_file), *arguments]
+        launcher = 'pytorch' if options.processes > 1 else 'none'
+        run = RunOptions(work_dir, options.cfg_options, launcher)  # verbose: its log has everything
+        return tool_command(script, arguments, run, options.processes)
 
     def test(self) -> None:
         """Test the latest valid checkpoint, or the released weights, and fill in the row."""
@@ -181,9 +212,9 @@ class Job:
             checkpoint = latest.path
         else:
             raise UserError(f'no valid checkpoint in {self.work_dir}')
-        before = time.time()
-        self.execute('testing', evaluation_command(self.config_file, checkpoint, self.options))
-        metrics = measured_since(before, evaluation_dir(self.config_file, self.options))
+        before, folder = time.time(), self.work_dir / 'evaluation'
+        self.execute('testing', 'test.py', [str(checkpoint)], folder)
+        metrics = measured_since(before, folder)
         row = self.row
         row.metrics, row.ours, row.checkpoint = metrics, in_percent(metrics), str(checkpoint)
         row.date = datetime.now().astimezone().isoformat(timespec='seconds')

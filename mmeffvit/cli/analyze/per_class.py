@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mmeffvit.analysis.per_class import report_per_class, to_markdown
+from mmeffvit.analysis.per_class import per_class, to_markdown
 
 from ..arguments import MODEL, add_config, new_parser, output_folder
 
@@ -23,5 +23,5 @@ def make_parser() -> ArgumentParser:
 
 def run(config: str, results: Path, out_dir: Path | None, cfg_options: Mapping[str, Any]) -> None:
     out_dir = out_dir or results.parent
-    print(to_markdown(report_per_class(config, results, out_dir, cfg_options)), end='')
+    print(to_markdown(per_class(config, results, out_dir, cfg_options)), end='')
     print(f'{out_dir / "per_class.md"}, {out_dir / "per_class.png"}')

@@ -29,8 +29,6 @@ class KeepingCheckpointHook(CheckpointHook):
     validation, which a resumed run then does not repeat.
     """
 
-    has_better = False  # the last validation was the best
-
     def before_train(self, runner: Runner) -> None:
         info = runner.message_hub.runtime_info
         steps = info.get('keep_ckpt_ids', ())
@@ -45,15 +43,22 @@ class KeepingCheckpointHook(CheckpointHook):
 
     def find_best(self, info: MutableMapping[str, Any]) -> None:
         """Look for the best checkpoints of a resumed run in its folder, and forget all others."""
-        for key in [key for key in info if key.startswith(PATHS)]:
-            path = self.file_backend.join_path(self.out_dir, Path(str(info[key])).name)
+        for key, place in best_in(info).items():
+            path = self.file_backend.join_path(self.out_dir, Path(str(place)).name)
             if self.is_best(path) and self.file_backend.isfile(path):
                 info[key] = path
             else:
                 del info[key]
                 info.pop(key.replace(PATHS, SCORES), None)
-        if self.save_best:
-            self.best = {name: info.get(self.key_of(name)) for name in self.best}
+        self.set_best(info)
+
+    def set_best(self, info: Mapping[str, Any]) -> None:
+        """Set the best checkpoints that mmengine's hook deletes before it saves better ones."""
+        if self.save_best and len(self.key_indicators) == 1:
+            self.best_ckpt_path = info.get(PATHS)
+        elif self.save_best:
+            names = self.key_indicators
+            self.best_ckpt_path_dict = {name: info.get(f'{PATHS}_{name}') for name in names}
 
     def is_best(self, path: str) -> bool:
         """Whether a name is the one of a best checkpoint, by a metric of this run if known."""
@@ -64,48 +69,27 @@ class KeepingCheckpointHook(CheckpointHook):
 
     def after_val_epoch(self, runner: Runner, metrics: Mapping[str, float]) -> None:
         runner.message_hub.update_info(VALIDATED, runner.iter)
-        self.has_better = False
+        info = runner.message_hub.runtime_info
+        before = best_in(info)
+        self.set_best({})  # mmengine would delete them before it saves
         super().after_val_epoch(runner, metrics)
+        self.set_best(info)
+        after = best_in(info)
         step = runner.epoch if self.by_epoch else runner.iter
         name = self.filename_tmpl.format(step)
         is_saved = self.last_ckpt is not None and Path(self.last_ckpt).name == name
-        if is_saved and not self.has_better:
+        if is_saved and after == before:
             self._save_checkpoint_with_step(
                 runner, step, dict(epoch=runner.epoch, iter=runner.iter)
             )
-
-    def key_of(self, name: str) -> str:
-        """Mmengine's name for the best checkpoint by a metric."""
-        return PATHS if len(self.key_indicators) == 1 else f'{PATHS}_{name}'
-
-    @property
-    def best(self) -> dict[str, str | None]:
-        """The best checkpoint by each metric."""
-        if len(self.key_indicators) == 1:
-            return {self.key_indicators[0]: self.best_ckpt_path}
-        return dict.fromkeys(self.key_indicators) | self.best_ckpt_path_dict
-
-    @best.setter
-    def best(self, paths: dict[str, str | None]) -> None:
-        if len(self.key_indicators) == 1:
-            (self.best_ckpt_path,) = paths.values()
-        else:
-            self.best_ckpt_path_dict = paths
-
-    def _save_best_checkpoint(self, runner: Runner, metrics: Mapping[str, float]) -> None:
-        if not self.save_best:
-            return
-        if 'auto' in self.key_indicators:
-            self._init_rule(self.rules, [next(iter(metrics))])
-        before = self.best
-        self.best = dict.fromkeys(before)  # mmengine would delete them first
-        super()._save_best_checkpoint(runner, metrics)
-        after = self.best
-        self.has_better = any(after.values())
-        self.best = {name: path or before[name] for name, path in after.items()}
-        for path in {*before.values()} - {*self.best.values(), None}:
+        for path in {*before.values()} - {*after.values()}:
             if is_main_process() and self.file_backend.isfile(path):
                 self.file_backend.remove(path)
+
+
+def best_in(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The best checkpoints of a run, by mmengine's keys."""
+    return {key: path for key, path in info.items() if key.startswith(PATHS)}
 
 
 class ValidationHook(Hook):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,15 +39,19 @@ class Step(Protocol):
         """Raise a ``UserError`` if it cannot predict on the test dataset of a config."""
 
 
+@dataclass
+class EvaluationOptions(RunOptions):
+    """Options of an evaluation."""
+
+    show_dir: str | Path | None = None  # folder for drawn predictions
+    out: str | Path | None = None  # file for the predictions, ``.pkl``
+    tta: bool = False  # test-time augmentation with the horizontal flip
+    step: Step | None = None  # replaces the model's test step, whose weights are not loaded then
+    max_images: int | None = None  # of every dataset; None for all
+
+
 def evaluate(
-    config_path: str,
-    checkpoint: str | None,
-    options: RunOptions,
-    *,
-    show_dir: str | Path | None = None,
-    out: str | Path | None = None,
-    tta: bool = False,
-    step: Step | None = None,
+    config_path: str, checkpoint: str | None, options: EvaluationOptions
 ) -> tuple[Runner, dict[str, float]]:
     """Evaluate a checkpoint as specified by a config of mmdet, mmseg or mmpretrain.
 
@@ -55,11 +60,7 @@ def evaluate(
             the work dir of a run.
         checkpoint: A checkpoint of a run with this config, or its released model; None for the
             saved one, the best one of the run, or the released one.
-        options: See :class:`RunOptions`.
-        show_dir: Folder for drawn predictions.
-        out: File for the predictions, ``.pkl``.
-        tta: Test-time augmentation with the horizontal flip.
-        step: Replaces the test step of the model, whose weights are not loaded then.
+        options: See :class:`EvaluationOptions`.
 
     Returns:
         The runner, with the checkpoint in its model, and the metrics by name.
@@ -69,11 +70,10 @@ def evaluate(
             another model or of other classes.
         mmeffvit.models.checkpoints.CheckpointError: If the checkpoint cannot be read.
     """
+    out = options.out
     if out is not None:
         check_output(out, '.pkl', '.pickle')
-    runner, config = open_test(
-        config_path, checkpoint, options, show_dir=show_dir, tta=tta, step=step
-    )
+    runner, config = open_test(config_path, checkpoint, options)
     if out is not None:
         runner.test_evaluator.metrics.append(dump_results(config.default_scope, str(out)))
     runner.register_custom_hooks(options.hooks)
@@ -84,20 +84,13 @@ def evaluate(
 
 
 def open_test(
-    config_path: str,
-    checkpoint: str | None,
-    options: RunOptions,
-    *,
-    show_dir: str | Path | None = None,
-    tta: bool = False,
-    max_images: int | None = None,
-    step: Step | None = None,
+    config_path: str, checkpoint: str | None, options: EvaluationOptions
 ) -> tuple[Runner, Config]:
     """Check and prepare a test: the runner, with the weights in its model, and the config.
 
-    ``max_images`` limits the number of images of every dataset; for the other arguments and the
-    errors see :func:`evaluate`.
+    For arguments and errors see :func:`evaluate`.
     """
+    show_dir, step = options.show_dir, options.step
     source = find_source(config_path, options.cfg_options, ALL)
     config = source.config
     prepare(config, options)
@@ -107,9 +100,9 @@ def open_test(
     weights = source.open_weights(checkpoint) if step is None else None
     if show_dir:
         draw_predictions(config, show_dir)
-    if tta:
+    if options.tta:
         augment_tests(config)
-    limit_tests(config, max_images)
+    limit_tests(config, options.max_images)
     config.load_from, config.resume = None, False  # the weights are loaded below
     with options.output(config.work_dir):
         runner = build_runner(config, to_test=True)
@@ -119,7 +112,7 @@ def open_test(
         if show_dir and config.default_scope != 'mmpretrain':
             runner.visualizer.dataset_meta = with_palette(dataset.metainfo)
         prepare_metrics(runner.test_loop.evaluator, config.work_dir)
-        if max_images is not None:
+        if options.max_images is not None:
             restrict_annotations(runner.test_loop.evaluator, dataset)
     model = unwrap(runner.model)
     check_heads(model, dataset, 'test')

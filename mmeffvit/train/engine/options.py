@@ -41,6 +41,17 @@ class RunOptions:
         return nullcontext() if self.verbose else output_to(Path(work_dir, CONSOLE_LOG))
 
 
+@dataclass
+class TrainOptions(RunOptions):
+    """Options of a training run."""
+
+    amp: bool = False  # mixed precision, on an accelerator
+    resume: str | None = None  # a checkpoint, or 'auto' for the latest valid one in the work dir
+    auto_scale_lr: bool = False  # scale the learning rate with the total batch size
+    check: bool = True  # check the config and its data first, see :mod:`mmeffvit.train.checks`
+    strict: bool = False  # warnings about the data are errors
+
+
 def prepare(config: Config, options: RunOptions) -> Path:
     """Apply the options to the config, in place, start the process group; returns the work dir."""
     config.work_dir = str(resolve_work_dir(config, options.work_dir))

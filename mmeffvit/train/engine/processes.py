@@ -24,7 +24,7 @@ from mmeffvit.utils.interrupts import PARENT_REPORTS
 from mmeffvit.utils.machine import num_cores
 from mmeffvit.zoo.source import find_source
 
-from .options import RunOptions
+from .options import RunOptions, TrainOptions
 from .resume import how_to_resume
 
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
@@ -38,20 +38,10 @@ def usual_processes() -> int:
     return min(2, num_cores()) if get_device() == 'cpu' else 1
 
 
-def train_in_processes(
-    count: int,
-    config: str,
-    options: RunOptions,
-    *,
-    amp: bool = False,
-    resume: str | None = None,
-    auto_scale_lr: bool = False,
-    check: bool = True,
-    strict: bool = False,
-) -> None:
+def train_in_processes(count: int, config: str, options: TrainOptions) -> None:
     """Run :func:`mmeffvit.train.engine.train.train` in ``count`` processes, by its command.
 
-    For the other arguments see there; the launcher is always torchrun.
+    The launcher is always torchrun.
 
     Raises:
         UserError: If the device cannot take them, or a process failed, which has printed its
@@ -59,9 +49,9 @@ def train_in_processes(
         KeyboardInterrupt: After a signal, when all processes have ended.
     """
     check_count(count, options.device)
-    arguments = [config, *(['--resume', resume] if resume else [])]
-    arguments += ['--amp'] * amp + ['--auto-scale-lr'] * auto_scale_lr
-    arguments += ['--no-check'] * (not check) + ['--strict'] * strict
+    arguments = [config, *(['--resume', options.resume] if options.resume else [])]
+    arguments += ['--amp'] * options.amp + ['--auto-scale-lr'] * options.auto_scale_lr
+    arguments += ['--no-check'] * (not options.check) + ['--strict'] * options.strict
     command = tool_command('train.py', arguments, replace(options, launcher='pytorch'), count)
     threads = os.environ.get('OMP_NUM_THREADS') or str(max(1, num_cores() // count))
     # packages are not imported from the current folder

@@ -33,7 +33,7 @@ from mmeffvit.zoo.source import Source, find_source
 from .checkpoint_loader import handed_over
 from .checkpoints import KeepingCheckpointHook, ValidationHook
 from .launcher import BACKEND, build_runner, leave_process_group, unwrap
-from .options import RunOptions, enable_lr_scaling, prepare, use_mixed_precision
+from .options import TrainOptions, enable_lr_scaling, prepare, use_mixed_precision
 from .resume import ResumableRandomnessHook, ScheduleHook, check_resumable, resumable
 from .step_format import StepFormatHook
 from .user_errors import building, check_optimizer, name_unreadable, prepare_metrics, run
@@ -41,26 +41,12 @@ from .user_errors import building, check_optimizer, name_unreadable, prepare_met
 LOG_WINDOWS = 50  # minimum number of windows that the loss of a run is averaged over
 
 
-def train(
-    config_path: str,
-    options: RunOptions,
-    *,
-    amp: bool = False,
-    resume: str | None = None,
-    auto_scale_lr: bool = False,
-    check: bool = True,
-    strict: bool = False,
-) -> Runner:
+def train(config_path: str, options: TrainOptions) -> Runner:
     """Train as specified by a config of mmdet, mmseg or mmpretrain.
 
     Args:
         config_path: The config file, or a saved model or a run to start from.
-        options: See :class:`RunOptions`.
-        amp: Mixed precision, on an accelerator.
-        resume: A checkpoint to resume, or 'auto' for the latest valid one in the work dir.
-        auto_scale_lr: Scale the learning rate with the total batch size.
-        check: Check the config and its data first, see :mod:`mmeffvit.train.checks`.
-        strict: Warnings about the data are errors.
+        options: See :class:`TrainOptions`.
 
     Returns:
         The runner, after training.
@@ -73,11 +59,11 @@ def train(
     config = source.config
     work_dir = prepare(config, options)
     check_paths(config, ('train', 'val'))
-    if amp:
+    if options.amp:
         use_mixed_precision(config)
-    if auto_scale_lr:
+    if options.auto_scale_lr:
         enable_lr_scaling(config)
-    start = choose_start(source, resume)
+    start = choose_start(source, options.resume)
     if saved_checkpoints(work_dir) and not config.resume:
         raise UserError(
             f'{work_dir} has a run already, whose checkpoints would be overwritten: continue it '
@@ -89,13 +75,13 @@ def train(
     is_first = is_first_process()  # it locks the work dir for all
     lock = locked(work_dir, 'a training run') if is_first else nullcontext()
     with lock, options.output(config.work_dir):
-        if check:
-            repair_data(config, Path(config.work_dir, 'data'), strict=strict)
+        if options.check:
+            repair_data(config, Path(config.work_dir, 'data'), strict=options.strict)
         else:  # nothing is opened that would hang or crash
             check_data(config, ('train', 'val'))
         runner = build_runner(config)
         runner.register_custom_hooks(options.hooks)
-        if check:
+        if options.check:
             stop_at_faults(config)  # after the runner has started the process group
         make_interruptible(runner)
         layout, dtype = config.get('channels_last'), config.get('amp_dtype')

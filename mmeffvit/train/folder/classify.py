@@ -11,9 +11,8 @@ from mmeffvit.config.load import load_config
 from mmeffvit.data.faults import IMAGE_CUT
 from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.evaluate import evaluate
+from mmeffvit.train.engine.evaluate import EvaluationOptions, evaluate
 from mmeffvit.train.engine.metrics import in_percent, percent_text
-from mmeffvit.train.engine.options import RunOptions
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.optional import require
@@ -73,7 +72,7 @@ def evaluate_best(
     """Test the best checkpoint, and print its metrics and the next commands."""
     folder = config.parent
     best = best_checkpoint(folder / 'run').path
-    run = RunOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
+    run = EvaluationOptions(folder / 'result', options.cfg_options, verbose=options.verbose)
     _, metrics = evaluate(str(config), str(best), run)
     made = load_config(config, options.cfg_options)
     where = f'on the {evaluated_split(made)} split'

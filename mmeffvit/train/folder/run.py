@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from mmengine.device import get_device
@@ -11,6 +11,7 @@ from mmeffvit.config.load import load_config
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
+from mmeffvit.train.engine.options import RunOptions, TrainOptions
 from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.train.engine.train import train
 from mmeffvit.utils.files import check_output, locked
@@ -90,13 +91,14 @@ def trained(
             record(path, config, options)  # first: a config without it would have the defaults
             write(path, base, config, options)
             record(path, config, options, digest(config))
-        run = replace(options, work_dir=folder / 'run')
-        how = dict(amp=uses_amp(options), resume=options.resume)
+        settings = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+        settings |= dict(work_dir=folder / 'run', amp=uses_amp(options), resume=options.resume)
+        run = TrainOptions(**settings)
         processes = load_config(config).get('processes', 1)
         if processes == 1:
-            train(str(config), run, **how)
+            train(str(config), run)
         else:
-            train_in_processes(processes, str(config), run, **how)
+            train_in_processes(processes, str(config), run)
         yield config, options
 
 

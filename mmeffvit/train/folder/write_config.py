@@ -217,24 +217,23 @@ def changed(settings: Any, change: Callable[[str, Any], Any]) -> dict[str, Any]:
     return found
 
 
-def raised(settings: Any, least: int) -> dict[str, Any]:
-    """The nested dicts of a model's config with a limit of objects below ``least``, raised."""
-    limit = -(-least // 100) * 100
+def for_dataset(base: Base, objects: int) -> dict[str, Any]:
+    """The numbers of classes of a model, and its limits below ``objects`` in an image, raised."""
+    limit = -(-objects // 100) * 100
 
-    def is_low(key: str, item: Any) -> bool:
-        return key in LIMITS and isinstance(item, int) and 0 < item < least
+    def change(key: str, item: Any) -> Any:
+        if key == 'num_classes':
+            return Code('len(classes)')
+        is_low = key in LIMITS and isinstance(item, int) and 0 < item < objects
+        return limit if is_low and not base.is_segmentor else None
 
-    return changed(settings, lambda key, item: limit if is_low(key, item) else None)
-
-
-def merged(first: dict, second: dict) -> dict:
-    """Two nested dicts in one."""
-    both = {
-        key: merged(first[key], second[key])
-        for key in first.keys() & second.keys()
-        if isinstance(first[key], dict) and isinstance(second[key], dict)
-    }
-    return {**first, **second, **both}
+    model = changed(base.config.model, change)
+    if changed(model, lambda key, _: key in LIMITS):
+        logger.info(
+            f'up to {objects} objects in an image: the limits of the model are raised, see '
+            f'{", ".join(LIMITS)} in the config'
+        )
+    return model
 
 
 def is_weighted(base: Base, overrides: Overrides, start: Start) -> bool:
@@ -245,14 +244,15 @@ def is_weighted(base: Base, overrides: Overrides, start: Start) -> bool:
     return start.is_scratch and loss.get('type') == 'QualityFocalLoss'
 
 
-def weighted_loss(base: Base) -> dict[str, Any]:
+def weight_loss(model: dict[str, Any], base: Base) -> None:
+    """Weight the classes in the loss of a model, in place."""
     head, name, kind = (
         ('decode_head', 'loss_decode', 'CrossEntropy')
         if base.is_segmentor
         else ('bbox_head', 'loss_cls', 'QualityFocalLoss')
     )
     loss = dict(type=f'mmeffvit.ClassWeighted{kind}', class_weight=Code('class_weights'))
-    return {head: {name: loss}}
+    model.setdefault(head, {})[name] = loss
 
 
 def class_weight_lines(
@@ -275,17 +275,9 @@ def model_part(
     base: Base, recipe: Recipe, overrides: Overrides, start: Start, objects: int
 ) -> list[str]:
     """The lines of the model, for images of up to so many ``objects``."""
-    count = {'num_classes': Code('len(classes)')}
-    model = changed(base.config.model, lambda key, _: count.get(key))
-    limits = {} if base.is_segmentor else raised(base.config.model, objects)
-    if limits:
-        logger.info(
-            f'up to {objects} objects in an image: the limits of the model are raised, see '
-            f'{", ".join(LIMITS)} in the config'
-        )
-        model = merged(model, limits)
+    model = for_dataset(base, objects)
     if is_weighted(base, overrides, start):
-        model = merged(model, weighted_loss(base))
+        weight_loss(model, base)
     own = base.config.model.backbone
     unfrozen = dict(frozen_stages=-1, requires_grad=True) if start.is_scratch else {}
     backbone = changed(own, lambda key, _: unfrozen.get(key))

@@ -12,9 +12,8 @@ import torch
 from mmeffvit.analysis.heads.analyze import digest_of_test
 from mmeffvit.config.load import load_config, open_config
 from mmeffvit.models.checkpoints.read import read_content
-from mmeffvit.train.engine.evaluate import evaluate, open_test
+from mmeffvit.train.engine.evaluate import EvaluationOptions, evaluate, open_test
 from mmeffvit.train.engine.metrics import in_percent
-from mmeffvit.train.engine.options import RunOptions
 from tests.analysis.small import save, save_segmentor
 from tests.conftest import ROOT, message_of, run_command_here, succeeded
 from tests.inference.untrained import save_untrained
@@ -46,7 +45,8 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
     weight[:, 4:8] = whole[:, 4:8]
     content['state_dict'][f'{names[0]}.proj.weight'] = weight
     torch.save(content, tmp_path / 'one.pth')
-    _, metrics = evaluate(str(config), str(tmp_path / 'one.pth'), RunOptions(tmp_path / 'e'))
+    options = EvaluationOptions(tmp_path / 'e')
+    _, metrics = evaluate(str(config), str(tmp_path / 'one.pth'), options)
     assert layers[names[0]][1]['alone'] == in_percent(metrics)
     found = []
     for head in (1, 3):
@@ -54,7 +54,7 @@ def test_a_head_is_worth_what_the_model_reaches_without_its_columns(segmentor, t
         weight[:, 4 * head : 4 * head + 4] = 0
         content['state_dict'][f'{names[0]}.proj.weight'] = weight
         torch.save(content, tmp_path / 'blind.pth')
-        _, metrics = evaluate(str(config), str(tmp_path / 'blind.pth'), RunOptions(tmp_path / 'e'))
+        _, metrics = evaluate(str(config), str(tmp_path / 'blind.pth'), options)
         found.append(in_percent(metrics))
     assert [layers[names[0]][head]['metrics'] for head in (1, 3)] == found
     assert found != [table['baseline']] * 2  # the heads do matter
@@ -112,7 +112,8 @@ def test_few_images_are_judged_by_their_own_objects(shapes, tmp_path):
     options = {'data_root': f'{shapes}/'}
     base = ROOT / 'configs' / 'maskrcnn_swiftformer_xs_shapes.py'
     config, checkpoint = save(load_config(base, options), tmp_path)
-    runner, _ = open_test(str(config), str(checkpoint), RunOptions(tmp_path / 'w'), max_images=2)
+    options = EvaluationOptions(tmp_path / 'w', max_images=2)
+    runner, _ = open_test(str(config), str(checkpoint), options)
     (metric,) = runner.test_loop.evaluator.metrics
     metric.metrics = ['bbox']
     dataset = runner.test_loop.dataloader.dataset

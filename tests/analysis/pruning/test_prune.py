@@ -11,8 +11,7 @@ from mmeffvit.analysis.complexity.count import count
 from mmeffvit.analysis.pruning.prune import METHODS
 from mmeffvit.config.load import load_config
 from mmeffvit.models.checkpoints.read import read_content
-from mmeffvit.train.engine.evaluate import evaluate
-from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.evaluate import EvaluationOptions, evaluate
 from tests.analysis.small import save_segmentor
 from tests.conftest import message_of, run_command_here, succeeded
 from tests.variants import sampled
@@ -68,7 +67,7 @@ def test_a_pruned_model_has_the_kept_weights_and_is_tested_by_its_own_config(
     lost = sum(map(torch.numel, whole.values())) - sum(map(torch.numel, few.values()))
     assert before.parameters - found.parameters == lost > 0
     if method == 'uvc':
-        _, metrics = evaluate(str(tmp_path / 'few.py'), str(out), RunOptions(tmp_path / 'w'))
+        _, metrics = evaluate(str(tmp_path / 'few.py'), str(out), EvaluationOptions(tmp_path / 'w'))
         assert metrics['mIoU'] > 0
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from mmeffvit.analysis.suite.child import progress_in, run_logged
-from mmeffvit.analysis.suite.commands import SuiteOptions, train_command
 from mmeffvit.analysis.suite.results import Row, Table
-from mmeffvit.analysis.suite.run import enter, find_configs, run_suite
+from mmeffvit.analysis.suite.run import Job, SuiteOptions, enter, find_configs, run_suite
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import locked
 from mmeffvit.zoo import find_model
@@ -129,17 +128,25 @@ def check_a_finished_config_is_skipped(
         run_suite(done, SuiteOptions(work_dir, {'data_root': 'elsewhere/'}))
 
 
-def test_several_processes_are_started_by_torchrun():
-    config, options = (
-        Path('retinanet_shvit_s4.py'),
-        SuiteOptions(Path('out'), amp=True, processes=4),
+def test_several_processes_are_started_by_torchrun(tmp_path, monkeypatch):
+    started = []
+
+    def start(command, log, say):
+        started.append(' '.join(command))
+        return 'stopped by the test'
+
+    monkeypatch.setattr('mmeffvit.analysis.suite.run.run_logged', start)
+    for options in (SuiteOptions(tmp_path, amp=True, processes=4), SuiteOptions(tmp_path)):
+        table = Table(tmp_path)
+        table.rows['retinanet_shvit_s4'] = Row('')
+        Job(Path('retinanet_shvit_s4.py'), table, options, '').run()
+    several, one = started
+    assert '--standalone --nproc_per_node=4 ' in several
+    assert several.endswith(
+        'train.py retinanet_shvit_s4.py --resume --amp '
+        f'--work-dir {tmp_path}/retinanet_shvit_s4 --verbose --launcher pytorch'
     )
-    train = ' '.join(train_command(config, options))
-    assert '--standalone --nproc_per_node=4 ' in train
-    assert train.endswith(
-        '--resume --amp --work-dir out/retinanet_shvit_s4 --verbose --launcher pytorch'
-    )
-    assert 'torch.distributed' not in ' '.join(train_command(config, SuiteOptions()))
+    assert 'torchrun' not in one
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from mmeffvit.models import PVTv2, families
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.registry import MODELS
 from mmeffvit.train.distillation import MapDistillation, agreement
-from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.options import TrainOptions
 from mmeffvit.train.engine.train import train
 from tests.conftest import ROOT, message_of, run_tool_here, succeeded
 from tests.models.test_contract import TINY
@@ -80,7 +80,7 @@ def test_a_run_gives_a_checkpoint_that_loads_as_a_backbone(shapes, tmp_path, log
         options[f'model.{part}.arch'] = dict(TINY['PVTv2'], _delete_=True)
         options[f'model.{part}.init_cfg.checkpoint'] = str(released)
     path = ROOT / 'configs' / 'distillation' / 'pvtv2_b0_mobile.py'
-    train(str(path), RunOptions(work_dir=tmp_path / 'run', cfg_options=options))
+    train(str(path), TrainOptions(work_dir=tmp_path / 'run', cfg_options=options))
     saved = read_content(tmp_path / 'run' / 'epoch_1.pth', 'cpu')['state_dict']
     backbone = MODELS.build(config('PVTv2MobiAtt'))
     report = backbone.load_pretrained(tmp_path / 'run' / 'epoch_1.pth')

@@ -23,7 +23,7 @@ from mmeffvit.train.distillation.teacher import (
     choose_losses,
     predictions,
 )
-from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.options import TrainOptions
 from mmeffvit.train.engine.train import train
 from mmeffvit.train.folder.base import Base
 from mmeffvit.train.folder.distill import DistillOptions, make_teaching
@@ -158,7 +158,9 @@ def test_a_run_with_a_teacher_saves_an_ordinary_student_and_is_resumed(shapes, t
         }
         path = str(ROOT / 'configs' / f'{case.config_name}.py')
         work_dir = str(tmp_path / 'run')
-        return train(path, RunOptions(work_dir, cfg_options=values, seed=0), check=False, **options)
+        return train(
+            path, TrainOptions(work_dir, cfg_options=values, seed=0, check=False, **options)
+        )
 
     runner = run(1)
     saved = read_content(tmp_path / 'run' / 'iter_1.pth', 'cpu')

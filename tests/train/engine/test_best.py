@@ -1,5 +1,6 @@
 """Which checkpoint of a run is the best, also if the run is interrupted and resumed."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine.checkpoints import EarlyStoppingHook
 from mmeffvit.train.engine.train import make_interruptible
 from mmeffvit.zoo.runs import best_checkpoint
-from tests.cli.test_console import run
+from tests.cli.test_console import Given, run
 
 KEY = 'coco/bbox_mAP'
 
@@ -23,7 +24,7 @@ def train(
     prepare: object = make_interruptible,
     resume: Path | None = None,
     rule: str | None = 'greater',
-    key: str | None = KEY,
+    key: str | list[str] | None = KEY,
     by_epoch: bool = True,
 ) -> Runner:
     """Train with these metrics; ``resume`` is the checkpoint to go on from."""
@@ -49,6 +50,30 @@ def test_the_last_of_equal_checkpoints_is_the_best(values, best, rule, tmp_path)
     train(tmp_path, values, rule=rule, key='auto' if rule is None else KEY)
     assert best_of(tmp_path) == [f'epoch_{best}.pth']
     assert best_checkpoint(tmp_path).path.name == f'best_coco_bbox_mAP_epoch_{best}.pth'
+
+
+class SecondMetric(Given):
+    """Another metric that is given in advance."""
+
+    default_prefix = 'second'
+
+
+def test_each_of_two_metrics_has_its_best_checkpoint(tmp_path):
+    def with_second(*values: float) -> Callable[[Runner], None]:
+        def prepare(runner: Runner) -> None:
+            make_interruptible(runner)
+            runner.val_loop.evaluator.metrics.append(SecondMetric(values))
+
+        return prepare
+
+    keys = [KEY, 'second/bbox_mAP']
+    train(tmp_path, (0.1, 0.9, 0.5), key=keys, prepare=with_second(0.9, 0.1, 0.5))
+    assert best_of(tmp_path) == ['best_second_bbox_mAP_epoch_1.pth', 'epoch_2.pth']
+    train(
+        tmp_path, (0.2,), key=keys, prepare=with_second(0.95), epochs=4,
+        resume=tmp_path / 'epoch_3.pth',
+    )  # fmt: skip
+    assert best_of(tmp_path) == ['best_second_bbox_mAP_epoch_4.pth', 'epoch_2.pth']
 
 
 class StoppedError(Exception):

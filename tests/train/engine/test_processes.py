@@ -18,7 +18,7 @@ from mmeffvit.cli.arguments import add_cfg_options
 from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import allow_non_finite
-from mmeffvit.train.engine.options import RunOptions, use_device
+from mmeffvit.train.engine.options import RunOptions, TrainOptions, use_device
 from mmeffvit.train.engine.processes import (
     arguments_of,
     check_count,
@@ -85,13 +85,13 @@ def test_the_work_dir_of_a_run_that_is_trained_further_is_its_own(tmp_path):
 def test_a_failure_is_one_error_and_signals_are_handled_as_before(tmp_path, capfd):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(UserError, match='training failed; see its output above'):
-        train_in_processes(1, 'nothing.py', RunOptions(work_dir=tmp_path))
+        train_in_processes(1, 'nothing.py', TrainOptions(work_dir=tmp_path))
     assert signal.getsignal(signal.SIGTERM) is before
     said = capfd.readouterr().err
     assert "error: config 'nothing.py' does not exist" in said
     assert 'Traceback' not in said
     with pytest.raises(UserError, match='--nproc-per-node is 0; give 1 or more'):
-        train_in_processes(0, 'nothing.py', RunOptions())
+        train_in_processes(0, 'nothing.py', TrainOptions())
 
 
 def test_more_processes_than_gpus_are_rejected_unless_the_cpu_trains(monkeypatch):

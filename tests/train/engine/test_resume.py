@@ -15,7 +15,7 @@ from mmengine.runner import Runner
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine import train as engine
-from mmeffvit.train.engine.options import RunOptions
+from mmeffvit.train.engine.options import TrainOptions
 from mmeffvit.zoo.runs import latest_checkpoint
 from tests.conftest import ROOT, message_of, output_of, run_command, run_command_here
 from tests.hostile.cases_checkpoints import saved
@@ -189,13 +189,16 @@ MISFITS = {
 @pytest.fixture(scope='module')
 def resumed(config, shapes, uninterrupted, tmp_path_factory) -> Runner:
     """A run that is resumed, before its first step."""
-    options = RunOptions(
-        tmp_path_factory.mktemp('resumed'), cfg_options={'data_root': f'{shapes}/'}, seed=7
+    options = TrainOptions(
+        tmp_path_factory.mktemp('resumed'),
+        cfg_options={'data_root': f'{shapes}/'},
+        seed=7,
+        resume=str(uninterrupted / 'epoch_2.pth'),
+        check=False,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, 'run', lambda *_: None)
-        checkpoint = str(uninterrupted / 'epoch_2.pth')
-        runner = engine.train(str(config), options, resume=checkpoint, check=False)
+        runner = engine.train(str(config), options)
     resume(runner, uninterrupted / 'epoch_2.pth')  # what misfits are made from
     return runner
 
