@@ -1,7 +1,7 @@
 """Folding of scales and norms into the adjacent convolution, for inference.
 
 The method ``folded`` of a module returns its replacement. :func:`mmeffvit.deploy.fuse` calls it in
-a copy in eval mode, after those of its children.
+a copy in eval mode, after its children's.
 """
 
 import torch
