@@ -189,12 +189,13 @@ def distillation_path(path: Path) -> Path:
 def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: str) -> Config:
     """The config that trains the pruned model as a student of the full one.
 
-    Classifiers learn from its scores and the labels, the backbones of other models from its maps.
+    Classifiers with our head learn from its scores and the labels, the backbones of other models
+    from its maps.
     """
     weights = str(path.resolve())
     checkpoint = str(Path(checkpoint).resolve()) if Path(checkpoint).is_file() else checkpoint
     teacher, student = own_model_config(config), deepcopy(pruned)
-    if config.default_scope == 'mmpretrain':
+    if config.model.get('head', {}).get('type') == 'mmeffvit.ClassifierHead':
         for key in ('teacher', 'teacher_ckpt'):
             teacher.pop(key, None)
         options = dict(teacher=dict(teacher, type='ImageClassifier'), teacher_ckpt=checkpoint)
@@ -202,9 +203,11 @@ def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: 
         student.model.head.distillation = 'soft'
         student.load_from = weights
         return student
+    # mmpretrain's classifiers alone have a default type
+    preprocessor = dict(dict(type='ClsDataPreprocessor'), **student.model.data_preprocessor)
     student.model = dict(
         type='mmeffvit.MapDistillation',
-        data_preprocessor=student.model.data_preprocessor,
+        data_preprocessor=preprocessor,
         backbone=dict(student.model.backbone, init_cfg=dict(type='Pretrained', checkpoint=weights)),
         teacher=dict(teacher.backbone, init_cfg=dict(type='Pretrained', checkpoint=checkpoint)),
     )

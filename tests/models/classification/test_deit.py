@@ -37,3 +37,20 @@ def test_a_classifier_is_pruned_tested_and_distilled_from_the_full_one(tmp_path)
     assert set(losses) == {'loss', 'loss_distillation'}
     with torch.no_grad():
         assert student.teacher(images).equal(whole(images))
+
+
+def test_with_a_head_of_mmpretrain_the_pruned_backbone_learns_from_the_maps(tmp_path):
+    backbone = dict(BACKBONE, output='maps')
+    config = write_config(
+        tmp_path / 'plain.py', 'classifier_deit_t_mobile', tmp_path / 'data', backbone
+    )
+    head = dict(_delete_=True, type='LinearClsHead', num_classes=len(CLASSES), in_channels=16)
+    neck = dict(type='GlobalAveragePooling')
+    written = load_config(config, {'model.head': head, 'model.neck': neck})
+    written.model.data_preprocessor.pop('type')  # mmpretrain's default
+    written.dump(config)
+    torch.save(dict(state_dict=build(load_config(config).model).state_dict()), tmp_path / 'w.pth')
+    out = tmp_path / 'half.pth'
+    output_of('prune', config, tmp_path / 'w.pth', '--out', out, '--method', 'uvc')
+    student = build(load_config(tmp_path / 'half_distill.py').model)
+    assert set(student(torch.randn(2, 3, 64, 64), mode='loss')) == {'loss_map_0', 'relative_error'}
