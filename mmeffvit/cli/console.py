@@ -118,14 +118,22 @@ class RunConsole(Hook):
     def before_train(self, runner: Runner) -> None:
         self.by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
         self.first, self.row_images = runner.iter, 0
-        self.started = self.row_started = self.shown = time.monotonic()
+        self.shown = time.monotonic()
         self.validated = 0.0  # seconds
         scalars = runner.message_hub.log_scalars if runner.iter else {}  # of a resumed run
         highest = {k.removeprefix('val/'): v.max() for k, v in scalars.items() if k[:4] == 'val/'}
         self.best, self.was_empty = in_percent(highest), False
         self.print(describe_run(runner))
         self.print(f'log: {runner.log_dir}')
-        self.show('starting')
+        # mmengine loads the images of these steps once more
+        skips = counted(runner.iter, 'step') if runner.iter and not self.by_epoch else ''
+        self.show(f'skipping the images of {skips}' if skips else 'starting')
+
+    def before_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Mapping[str, Any] | None = None
+    ) -> None:
+        if runner.iter == self.first:
+            self.started = self.row_started = time.monotonic()
 
     def after_train_iter(
         self,

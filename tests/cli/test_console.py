@@ -18,6 +18,8 @@ from torch.utils.data import Dataset
 from mmeffvit.cli.console import RATED, RunConsole, summary, working
 from mmeffvit.utils.messages import progress, step
 
+SKIPPED = 150  # steps of a run that is resumed
+
 
 class Model(nn.Module):
     """Learns nothing, in the interface of mmengine's runner."""
@@ -127,6 +129,18 @@ def test_the_time_of_a_run_is_estimated_after_20_steps(tmp_path):
         run(tmp_path, RunConsole(stream), steps, Slow(0.02, steps=25), images=120)
     (seconds,) = re.findall(r'^about (\d+) s to go, without validation$', stream.getvalue(), re.M)
     assert 20 <= int(seconds) < 60  # 1000 steps of 20 ms, and what a busy host adds
+
+
+def test_images_that_a_resumed_run_skips_are_no_part_of_its_estimate(tmp_path):
+    once = dict(by_epoch=False, max_iters=SKIPPED, val_interval=SKIPPED)
+    saved = dict(checkpoint=dict(type='CheckpointHook', interval=SKIPPED, by_epoch=False))
+    run(tmp_path / 'once', RunConsole(io.StringIO()), once, images=2000, default_hooks=saved)
+    more, stream = dict(once, max_iters=SKIPPED + 1020), io.StringIO()
+    options = dict(load_from=str(tmp_path / f'once/iter_{SKIPPED}.pth'), resume=True)
+    with pytest.raises(StopIteration):
+        run(tmp_path / 'more', RunConsole(stream), more, Slow(0.0, 25), data=SlowData(), **options)
+    (seconds,) = re.findall(r'^about (\d+) s to go, without validation$', stream.getvalue(), re.M)
+    assert 8 <= int(seconds) < 30  # 1000 steps of 8 ms; 68 if 150 of these counted as steps
 
 
 class SlowData(Dataset):
