@@ -116,7 +116,8 @@ class ImageFinder:
         """The image of a name: none, one, or several that it may be.
 
         ``folders`` are searched first, for the name as it is, and the first match is used. Images
-        in the folders of other splits are ignored if ``split`` has its own.
+        in the folders of other splits are ignored if ``split`` has its own. Of several images, the
+        one counts whose folder is called like the first of ``folders``.
         """
         name = name.replace('\\', '/')
         folders = list(folders)
@@ -138,6 +139,7 @@ class ImageFinder:
                 self.findings.add(faults.NAME_SPELLED, f'{name}: {found[0]}')
         nearer = [path for path in found if path.as_posix().endswith(f'/{name}')]
         nearer = nearer or [path for path in found if path.parent in folders]
+        nearer = nearer or [p for p in found if p.parent.name in {f.name for f in folders[:1]}]
         return nearer or found
 
     def _of_split(self, paths: Iterable[Path], split: str | None) -> list[Path]:

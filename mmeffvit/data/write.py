@@ -99,9 +99,10 @@ def write_label_maps(data: DataSet, folder: Path) -> dict[str, Split]:
     dataset. Masks are drawn over class 0, background; smaller ones are on top, and crowds ignored.
     """
     if not data.has_label_maps and not data.has_masks:
+        first = next((f' ({item.where})' for item in data.objects() if item.mask is None), '')
         raise UserError(
-            f'{data.root} has boxes without masks, and a segmentor needs masks: choose a detector, '
-            'such as --model rtmdet_swiftformer_xs'
+            f'{data.root} has boxes without masks{first}, and a segmentor needs masks: choose a '
+            'detector, such as --model rtmdet_swiftformer_xs'
         )
     number = len(classes_of_maps(data))
     if number > MAX_CLASSES:

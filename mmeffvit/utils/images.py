@@ -130,6 +130,13 @@ def read_labels(path: Path) -> NDArray:
         return np.asarray(image)
 
 
+def read_palette(path: Path) -> bytes:
+    """Red, green and blue of every index of an image; empty without a palette, or if unreadable."""
+    with suppress(Exception), open_image(path) as image:  # decoders raise various exceptions
+        return bytes(image.getpalette() or ()) if image.mode == 'P' else b''
+    return b''
+
+
 @dataclass(frozen=True)
 class ImageFacts:
     """Properties of an image file."""

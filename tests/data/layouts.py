@@ -55,6 +55,10 @@ def labels(i: int = 0, values: Sequence[int] = (0, 1, 2)) -> np.ndarray:
     return np.array(values, np.uint8)[found]
 
 
+def blurred(i: int) -> np.ndarray:
+    return cv2.GaussianBlur(disks(i), (5, 5), 0)
+
+
 def disks(i: int) -> np.ndarray:
     """A gray mask of one disk."""
     return cv2.circle(np.zeros((64, 96), np.uint8), (30 + i, 30), 12, 255, -1)
@@ -247,8 +251,9 @@ def label_me() -> Layout:
 
     def annotated(i: int) -> str:
         points = ''.join(f'<pt><x>{x}</x><y>{y}</y></pt>' for x, y in outline(boxes(i)['bolt']))
-        body = f'<name>bolt</name><deleted>0</deleted><polygon>{points}</polygon>'
-        return xml.format(i, body, f'<object>{body.replace(">0<", ">1<")}</object>')
+        body = f'<name>bolt</name><deleted>\n0\n</deleted><polygon>{points}</polygon>'
+        deleted = body.replace('\n0\n', '\n1\n')
+        return xml.format(i, body, f'<object>{deleted}</object>')
 
     return {**each('{}.jpg'), **each('{}.xml', annotated)}
 
@@ -354,7 +359,7 @@ def rectangle(name: str, box: Box) -> dict:
     return dict(place, rectanglelabels=[name])
 
 
-def label_studio() -> Layout:
+def label_studio(name: str = '{}.jpg', stored: str = '{}.jpg') -> Layout:
     """A rectangle and a polygon, and paths of a server."""
     size, tasks = dict(original_width=WIDTH, original_height=HEIGHT), []
     for i in N:
@@ -362,10 +367,10 @@ def label_studio() -> Layout:
         points = [[100 * x / WIDTH, 100 * y / HEIGHT] for x, y in outline(nut)]
         values = (rectangle('bolt', bolt), dict(points=points, polygonlabels=['nut']))
         result = [dict(type=list(value)[-1], value=value, **size) for value in values]
-        address = f'/data/upload/1/0a1b2c3d-{i}.jpg'
+        address = f'/data/upload/1/0a1b2c3d-{stored}'.format(i)
         annotations = [dict(result=result, was_cancelled=False)]
         tasks.append(dict(id=1, data=dict(image=address), annotations=annotations))
-    return each('images/{}.jpg') | {'project-1.json': tasks}
+    return each(f'images/{name}') | {'project-1.json': tasks}
 
 
 def label_studio_rows() -> list[dict]:
@@ -422,6 +427,7 @@ TENSORFLOW = '{b[2]},{b[3]},{name},{i}.jpg,{b[0]},{b[1]},96,64'
 MAKESENSE = '{name},{s[0]},{s[1]},{s[2]},{s[3]},{i}.jpg,96,64'
 CROWDAI = '{b[0]},{b[1]},{b[2]},{b[3]},{i}.jpg,{name},http://a'
 WHEAT = '{i},96,64,"[{s[0]}.0, {s[1]}.0, {s[2]}.0, {s[3]}.0]",usask'
+NFC, NFD = '\u00e9', 'e\u0301'  # two spellings of one letter
 MAT = b'MATLAB 5.0 MAT-file'
 
 # what is read: the format, the number of images of every split, of objects or classes
@@ -439,6 +445,21 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
          'train.txt': 'data/images/train/0.jpg\n' + lines('/x/images/train/{}.jpg', [1, 2]),
          **each('images/train/{}.jpg'), **each('labels/train/{}.txt', yolo)},
         'yolo', dict(train=3), 6),
+    'CVAT for Ultralytics, subsets': (
+        {'data.yaml': 'names: {0: bolt, 1: nut}\npath: .\nTrain: Train.txt\nValidation: V.txt\n',
+         'Train.txt': lines('data/images/Train/{}.jpg'), 'V.txt': lines('data/images/V/v{}.jpg'),
+         **each('images/Train/{}.jpg'), **each('labels/Train/{}.txt', yolo),
+         **each('images/V/v{}.jpg'), **each('labels/V/v{}.txt', yolo)},
+        'yolo', dict(train=3, val=3), 12),
+    'YOLO of Windows': (
+        {'data.yaml': 'names: [bolt, nut]\ntrain: images\\train\nval: D:\\x\\images\\val\n',
+         **each('images/train/{}.jpg'), **each('labels/train/{}.txt', yolo),
+         **each('images/val/v{}.jpg'), **each('labels/val/v{}.txt', yolo)},
+        'yolo', dict(train=3, val=3), 12),
+    'YOLO, other spellings in a list': (
+        {'data.yaml': 'names: [bolt, nut]\ntrain: train.txt', 'train.txt': lines(f'{NFC}{{}}.JPG'),
+         **each(f'images/{NFD}{{}}.jpg'), **each(f'labels/{NFD}{{}}.txt', yolo)},
+        'yolo', dict(train=3), 6),
     'makesense.ai': ({'labels.csv': rows(MAKESENSE), **each('{}.jpg')}, 'csv', dict(train=3), 6),
     'makesense.ai for YOLO': (
         {'labels.txt': 'bolt\nnut\n', **each('{}.jpg'), **each('{}.txt', yolo)},
@@ -446,6 +467,9 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'labels beside images': (
         {'classes.txt': 'bolt\nnut', **each('{}.jpg'), **each('{}.txt', yolo)},
         'darknet', dict(train=3), 6),
+    'labels beside images and other texts': (
+        {'predefined_classes.txt': 'bolt\nnut', 'readme.txt': 'Bolts', **each('{}.jpg'),
+         **each('{}.txt', yolo)}, 'darknet', dict(train=3), 6),
     'names in notes.json': (
         {'notes.json': dict(categories=[dict(id=1, name='nut'), dict(id=0, name='bolt')]),
          **each('images/{}.jpg'), **each('labels/{}.txt', yolo)}, 'darknet', dict(train=3), 6),
@@ -454,6 +478,10 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
          'obj.names': 'bolt\nnut\n', 'train.txt': lines('data/obj_train_data/{}.jpg'),
          **each('obj_train_data/{}.jpg'), **each('obj_train_data/{}.txt', yolo)},
         'darknet', dict(train=3), 6),
+    'darknet, other spellings': (
+        {'obj.data': 'train = train.txt\nnames = obj.names\n', 'obj.names': 'bolt\nnut\n',
+         'train.txt': lines(f'x/{NFC}{{}}.JPG'), **each(f'{NFD}{{}}.jpg'),
+         **each(f'{NFC}{{}}.txt', yolo)}, 'darknet', dict(train=3), 6),
     'darknet, of VOC': (
         {'voc.data': 'train = train.txt\nnames = voc.names\n', 'voc.names': 'bolt\nnut\n',
          'train.txt': lines('/x/VOC/JPEGImages/{}.jpg'), **each('VOC/JPEGImages/{}.jpg'),
@@ -478,6 +506,15 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
          **each('Annotations/a b {}.xml', lambda i: voc(f'a b {i}.jpg', boxes(i))),
          'ImageSets/train.txt': 'a b 0\nJPEGImages/a b 2.jpg\n'},
         'voc', dict(train=2, val=1), 6),
+    'VOC, other spellings in lists': (
+        {**each(f'JPEGImages/{NFD}{{}}.jpg'), 'ImageSets/Main/val.txt': f'{NFC}2\n',
+         **each(f'Annotations/{NFD}{{}}.xml', lambda i: voc(f'{NFC}{i}.JPG', boxes(i))),
+         'ImageSets/Main/train.txt': lines(NFC.upper() + '{}', [0, 1])},
+        'voc', dict(train=2, val=1), 6),
+    'VOC, equal names in folders': (
+        {f'{kind}/{part}/{i}.{suffix}': IMAGE if kind == 'x' else voc(f'{i}.jpg', boxes(i))
+         for part in 'ab' for i in N for kind, suffix in (('x', 'jpg'), ('annotations', 'xml'))},
+        'voc', dict(train=6), 12),
     'VOC, equal names in years and in lists': (
         {f'{year}/{path}': content for year, order in (('a', [0, 1, 2]), ('b', [2, 1, 0]))
          for path, content in {
@@ -499,6 +536,8 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'VIA, CSV': (via_csv(), 'via', dict(train=3), 6),
     'CreateML': (createml(), 'createml', dict(train=3), 6),
     'Label Studio': (label_studio(), 'label-studio', dict(train=3), 6),
+    'Label Studio, renamed uploads': (
+        label_studio('part ({}).jpg', 'part_{}.jpg'), 'label-studio', dict(train=3), 6),
     'Label Studio, JSON-MIN': (
         each('images/{}.jpg') | {'export.json': label_studio_rows()},
         'label-studio', dict(train=3), 6),
@@ -514,6 +553,11 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
             'ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf\n'
             + rows('{i},x,/m/0{name},1,{r[0]},{r[2]},{r[1]},{r[3]},0'),
          'class-descriptions-boxable.csv': '/m/0bolt,bolt\n/m/0nut,nut\n',
+         **each('images/{}.jpg')}, 'csv', dict(train=3), 6),
+    'CSV of Open Images 7': (
+        {'train-annotations-bbox.csv': 'ImageID,LabelName,XMin,XMax,YMin,YMax\n'
+            + rows('{i},/m/0{name},{r[0]},{r[2]},{r[1]},{r[3]}'),
+         'oidv7-class-descriptions-boxable.csv': '/m/0bolt,bolt\n/m/0nut,nut\n',
          **each('images/{}.jpg')}, 'csv', dict(train=3), 6),
     'Udacity': ({'labels.csv': 'xmin,ymin,xmax,ymax,Frame,Label,Preview URL\n' + rows(CROWDAI),
                  **each('{}.jpg')}, 'csv', dict(train=3), 6),
@@ -532,6 +576,8 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
         {**both('JPEGImages/{}', 'SegmentationClassContext/{}', labels),
          'ImageSets/SegmentationContext/train.txt': lines('{}', [0, 1]),
          'ImageSets/SegmentationContext/val.txt': '2\n'}, 'masks', dict(train=2, val=1), 3),
+    'label maps of macOS': (
+        both(f'images/{NFC}{{}}', f'masks/{NFD}{{}}', labels), 'masks', dict(train=3), 3),
     'SUIM': (both('train_val/images/{}', 'train_val/masks/{}', labels, '.bmp')
              | both('TEST/images/t{}', 'TEST/masks/t{}', labels, '.bmp'),
              'masks', dict(train=3, test=3), 3),
@@ -558,6 +604,9 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
         each('cat/{}.jpg') | each('dog/{}.jpg'), 'classes', dict(train=6), 2),
     'a class called train': (
         splits('train', classes=('dog', 'train')), 'classes', dict(train=6), 2),
+    'an archive of macOS': (
+        each('cat/{}.jpg') | each('dog/{}.jpg') | {'__MACOSX/cat/._0.jpg': b''},
+        'classes', dict(train=6), 2),
     'flower_photos': (splits('flower_photos') | {'flower_photos/LICENSE.txt': 'CC-BY'},
                       'classes', dict(train=6), 2),
 }  # fmt: skip
@@ -597,6 +646,12 @@ REFUSED: dict[str, tuple[Layout, str]] = {
         r'label maps in \S*masks/car, \S*masks/road: give the folder'),
     'gray levels': ({**each('images/{}.jpg'), **each('masks/{}.png', lambda i: labels(i, GRAY))},
                     r'gray levels 0, 128, 255(.|\n)*128,128,128    3\d'),
+    'gray levels without white': (
+        {**each('images/{}.jpg'), **each('masks/{}.png', lambda i: labels(i, (0, 128)))},
+        r'gray levels 0, 128, and'),
+    'black and white, resized': (
+        {**each('images/{}.jpg'), **each('masks/{}.png', blurred)},
+        r'black and white, with \d+ tones between'),
     'few colors, with the names of folders': (
         each('img/{}.png', labels) | each('gt/{}.png', labels), '--images DIR --masks DIR'),
     'classes in another order': (

@@ -30,7 +30,7 @@ from mmeffvit.train.folder.recipe import Overrides
 from mmeffvit.train.folder.write_config import model_part
 from mmeffvit.utils.images import read_labels
 from tests.data import layouts
-from tests.data.layouts import boxes, disks, each, labels, voc
+from tests.data.layouts import IMAGE, boxes, disks, each, labels, voc
 from tests.data.sets import counts, edit_json, polygon_line, write_roboflow, write_voc, write_yolo
 
 
@@ -422,3 +422,43 @@ def test_words_of_a_name_tell_its_split(name, split):
 def test_folders_of_classes_may_be_named_as_splits(tmp_path):
     layouts.write(tmp_path, each('dev/{}.jpg') | each('eval/{}.jpg') | each('prod/{}.jpg'))
     assert read(tmp_path, PrepareOptions()).classes == ['dev', 'eval', 'prod']
+
+
+def test_labels_of_kitti_without_their_image_are_missing_images(tmp_path):
+    layouts.write(tmp_path, layouts.kitti())
+    (tmp_path / 'training/image_2/1.png').unlink()
+    data = detect(tmp_path).read()
+    assert (counts(data), data.findings.counts[faults.IMAGE_MISSING]) == (dict(train=2), 1)
+
+
+def test_objects_that_coco_ignores_are_crowds_and_boxes_may_have_an_empty_polygon(tmp_path):
+    content = layouts.coco(['0.jpg'])
+    for row in content['annotations']:
+        row['segmentation'] = [[]]
+    content['annotations'][0]['ignore'] = 1
+    layouts.write(tmp_path, {'train.json': content, '0.jpg': IMAGE})
+    data = detect(tmp_path).read()
+    assert [(item.is_crowd, item.mask) for item in data.objects()] == [(True, None), (False, None)]
+    assert not data.findings.counts
+
+
+def test_palettes_that_number_their_colors_differently_are_rejected(tmp_path):
+    layouts.write(tmp_path, each('images/{}.jpg'))
+    (tmp_path / 'masks').mkdir()
+    colors = [(0, 0, 0), (128, 0, 0), (0, 128, 0)]
+    for i, palette in enumerate((colors, [*colors, (9, 9, 9)], colors[::-1])):
+        image = Image.fromarray(labels(i), 'P')
+        image.putpalette(np.ravel(palette).tolist())
+        image.save(tmp_path / f'masks/{i}.png')
+    words = r'\(0, 128, 0\) is 2 in \S+/0\.png, and 0 in \S+/2\.png'
+    with pytest.raises(UserError, match=words):
+        detect(tmp_path).read()
+    (tmp_path / 'images/2.jpg').unlink()
+    (tmp_path / 'masks/2.png').unlink()
+    assert len(detect(tmp_path).read().classes) == 3
+
+
+def test_images_in_other_formats_are_no_silent_loss_of_a_class(tmp_path):
+    layouts.write(tmp_path, layouts.splits('flowers') | {'flowers/nut/4.HEIC': b'x'})
+    data = detect(tmp_path).read()
+    assert (counts(data), data.findings.counts) == (dict(train=6), {faults.IMAGE_BROKEN: 1})

@@ -38,7 +38,7 @@ WITHOUT_HEADING = {  # RetinaNet's, and those of makesense.ai
     re.compile(r'[^,]+(,\s*-?[\d.]+){4},[^,]+$|[^,]+,,,,,$'): ['name', *CORNERS, 'class'],
     re.compile(r'[^,]+(,-?[\d.]+){4},[^,]+\.\w+(,\d+){2}$'): ['class', *SIDES, 'name', '', ''],
 }
-TABLES = ('classes.csv', 'class-descriptions', 'class_descriptions', 'class_list', 'labels')
+TABLES = re.compile(r'classes\.csv|(oidv\d-)?class[-_]descriptions|class_list|labels')
 Row = dict[str, str]
 
 
@@ -122,7 +122,7 @@ def read_names(tree: Tree, findings: faults.Findings) -> dict[str, str]:
     """The names of classes that a table beside the boxes has for its codes, such as /m/01g317."""
     names = {}
     for path in (path for path in tree.files if path.suffix.lower() == '.csv'):
-        if path.name.lower().startswith(TABLES) and path != tree.given:
+        if TABLES.match(path.name.lower()) and path != tree.given:
             for line in (read_text(path, findings) or '').splitlines():
                 code, _, name = line.partition(',')
                 if code.startswith('/m/'):

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from pathlib import Path
 
-from mmeffvit.data.faults import IMAGE_UNLISTED, Findings
+from mmeffvit.data.faults import IMAGE_BROKEN, IMAGE_UNLISTED, Findings
 from mmeffvit.data.files import images_below
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, split_in
 from mmeffvit.data.tree import Match, Tree
@@ -17,6 +17,8 @@ NAME = 'a folder per class'
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
 PAIRED = ('image', 'img', 'imgs', 'label', 'mask', 'gt')  # beside a folder with the same names
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
+HIDDEN = ('.', '__MACOSX')
+UNREAD = ('.heic', '.heif', '.gif', '.jp2', '.tga')  # images in formats that training does not read
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 
 
@@ -86,7 +88,7 @@ def are_pairs(tree: Tree) -> bool:
 
 
 def folders_in(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith('.'))
+    return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith(HIDDEN))
 
 
 def has_classes(folder: Path, filled: set[Path]) -> bool:
@@ -113,7 +115,9 @@ def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
             for path in images_below(folder / name)
         ]
     used = {picture.path for part in pictures.values() for picture in part}
-    for path in tree.images:
-        if path not in used:
+    for path in tree.files:
+        if path.suffix.lower() in UNREAD:
+            findings.add(IMAGE_BROKEN, f'{path} (save it as JPEG or PNG)')
+        elif is_image(path) and path not in used:
             findings.add(IMAGE_UNLISTED, path)
     return DataSet(NAME, tree.root, classes, pictures, findings)

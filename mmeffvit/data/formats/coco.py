@@ -262,16 +262,17 @@ def to_object(
     """An annotation; None, and a finding, if its mask is broken."""
     mask = annotation.get('segmentation') or None
     if isinstance(mask, list):
-        whole = [part for part in mask if not isinstance(part, list) or len(part) >= 6]
-        if whole and len(whole) < len(mask):
+        filled = [part for part in mask if part != []]  # boxes may have [[]]
+        whole = [part for part in filled if not isinstance(part, list) or len(part) >= 6]
+        if whole and len(whole) < len(filled):
             findings.add(faults.MASK_PART, where)
-            mask = whole
+        mask = whole or filled or None
     if mask is not None and (found := mask_fault(mask, image)):
         fault, text = found
         findings.add(fault, f'{where}: {text}')
         return None
     label = labels[annotation['category_id']]
-    crowd = bool(annotation.get('iscrowd'))
+    crowd = bool(annotation.get('iscrowd') or annotation.get('ignore') == 1)  # mmdet drops these
     score = annotation.get('score')
     score = float(score) if is_score(score) else 1.0
     return Object(label, tuple(annotation['bbox']), where, mask, is_crowd=crowd, score=score)

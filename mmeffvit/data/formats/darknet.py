@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmeffvit.data import faults
-from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import names_in, read_list, read_text
+from mmeffvit.data.faults import LIST_BROKEN, Findings
+from mmeffvit.data.files import ImageFinder, names_in, read_list, read_text, spelling
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
@@ -15,7 +14,7 @@ from mmeffvit.utils.text import counted, listed
 
 from .shapes import LIMIT
 from .voc import lists_above
-from .yolo import find_orphans, labels_of, read_pictures, resolve
+from .yolo import find_listed, find_orphans, labels_of, read_pictures, resolve
 
 NAME = 'YOLO'
 NAMES = (
@@ -64,13 +63,13 @@ def find(tree: Tree) -> Match | None:
 
 def label_files(tree: Tree) -> list[Path]:
     """Text files of a class number and a box a line, named as images."""
-    stems = {path.stem for path in tree.images}
-    found = [path for path in tree.sample('.txt') if path.stem in stems]
+    stems = {spelling(path.stem) for path in tree.images}
+    found = [path for path in tree.sample('.txt') if spelling(path.stem) in stems]
     filled = [path for path in found if tree.head(path).strip()]
     fitting = [path for path in filled if is_label(tree.head(path))]
     if not fitting or len(fitting) < len(filled) / 2:
         return []
-    return [path for path in tree.of('.txt') if path.stem in stems]
+    return [path for path in tree.of('.txt') if spelling(path.stem) in stems]
 
 
 def is_label(content: bytes) -> bool:
@@ -108,13 +107,12 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
     """Read the files of :func:`find`: the names of the classes, and the lists of the splits."""
     classes = read_names(names, findings)
     images: dict[str, list[Path]] = {}
+    finder = ImageFinder(tree.root, findings)
     for split, path in lists.items():
         for line in read_list(path, findings):
-            image = resolve(line, tree.root) or resolve(line, path.parent)
-            if image is None:
-                findings.add(faults.IMAGE_MISSING, f'{path}: {line:.200}')
-            else:
-                images.setdefault(split, []).append(image)
+            images.setdefault(split, []).extend(
+                find_listed(line, (tree.root, path.parent), finder, path)
+            )
     if 'train' not in lists:  # else the others' images are not used
         in_lists = {path for found in images.values() for path in found}
         labeled = {path.parent for path in tree.images if labels_of(path).is_file()}
@@ -139,7 +137,7 @@ def read_names(path: Path, findings: Findings) -> list[str]:
     if path.suffix != '.json':
         text = read_text(path, Findings())
         if text is None:
-            findings.add(faults.LIST_BROKEN, path)
+            findings.add(LIST_BROKEN, path)
         return names_in(text or '', path)
     content = read_json(path)
     rows = content.get('categories') if isinstance(content, dict) else None

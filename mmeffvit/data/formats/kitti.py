@@ -25,7 +25,10 @@ def find(tree: Tree) -> Match | None:
     folders = {path.parent for path in tree.sample('.txt')
                if LINE.match(tree.head(path)[:2000].partition(b'\n')[0])}  # fmt: skip
     stems = {path.stem for path in tree.images}
-    paths = [p for p in tree.of('.txt') if p.parent in folders and p.stem in stems]
+    folders = {
+        path.parent for path in tree.of('.txt') if path.parent in folders and path.stem in stems
+    }
+    paths = [p for p in tree.of('.txt') if p.parent in folders]
     return tree.match(paths, 'text file', 'of a class and 14 numbers a line')
 
 

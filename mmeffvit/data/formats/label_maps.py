@@ -15,7 +15,7 @@ from mmeffvit.data.files import names_in, read_text
 from mmeffvit.data.records import DataSet, Picture, in_words
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
-from mmeffvit.utils.images import Unreadable, read_colors, read_labels
+from mmeffvit.utils.images import Unreadable, read_colors, read_labels, read_palette
 from mmeffvit.utils.messages import in_threads
 from mmeffvit.utils.text import listed
 
@@ -27,6 +27,8 @@ VOID = ('void', 'ignore', 'ignored')
 BINARY = ('background', 'foreground')  # of maps that have 0 and 255 only
 LOSSLESS = ('.png', '.bmp', '.tif', '.tiff')
 TONES, BLENDED = 40, 0.02  # of a JPEG's black and white; share of its pixels that may have others
+MANY_TONES, EDGES = 16, 0.1  # between black and white, of resized maps; their share of the pixels
+WIDE = 32  # between gray levels
 TABLES = (
     '*class*.csv', 'class_names.txt', 'classes.txt', 'codes.txt', 'label_colors.txt',
     'labelmap.txt', 'labels.txt', '*.csv', '*.yaml', '*.yml',
@@ -184,6 +186,12 @@ def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
     numbers = {int(value) for value in values}
     if numbers == {0, IGNORED}:
         return list(BINARY), {0: 0, IGNORED: 1}
+    if is_blended(values):
+        raise UserError(
+            f'label maps are black and white, with {len(numbers) - 2} tones between, as after '
+            'resizing or JPEG: export them with 0 and 255 only; or, if these are classes, write '
+            f'{NEEDS}'
+        )
     if are_gray_levels(sorted(numbers)):
         levels = Counter({(v, v, v): count for v, count in values.items()})
         raise UserError(
@@ -206,10 +214,39 @@ def guess_classes(pictures: list[Picture]) -> tuple[list[str], dict]:
 
 
 def are_gray_levels(values: list[int]) -> bool:
-    """Whether values are some of 0 to 255 at equal distances, such as 0, 128 and 255."""
+    """Whether values are at equal distances, wide or up to 255, such as 0, 128 and 255."""
     gaps = np.diff(values)
-    is_full = len(values) > 2 and values[0] == 0 and values[-1] == 255
-    return is_full and bool(gaps.min() > 1 and np.ptp(gaps) <= 2)
+    if not len(gaps) or values[0] != 0:
+        return False
+    least = 2 if values[-1] == 255 else WIDE
+    return bool(gaps.min() >= least and np.ptp(gaps) <= 2)
+
+
+def is_blended(values: Counter) -> bool:
+    """Whether pixels are 0 and 255, but for a few of many tones between."""
+    tones = {value: count for value, count in values.items() if value not in (0, IGNORED)}
+    if len(tones) < MANY_TONES or not IGNORED // 2 < max(tones) < IGNORED:
+        return False
+    is_rare = sum(tones.values()) < EDGES * values.total()
+    return is_rare and min(values[0], values[IGNORED]) > 0
+
+
+def check_palettes(paths: list[Path]) -> None:
+    """Reject maps whose palettes number the same color differently, as optimizers of files do."""
+    palettes = list(in_threads(read_palette, paths, 'palettes'))
+    if len({*palettes}) < 2:
+        return
+    first: dict[bytes, tuple[int, Path]] = {}
+    for path, palette in zip(paths, palettes, strict=True):
+        used = [value for value in values_in(path) if isinstance(value, int)] if palette else []
+        for value in used:
+            color = palette[3 * value : 3 * value + 3]
+            other, example = first.setdefault(color, (value, path))
+            if other != value and example != path:
+                raise UserError(
+                    f'label maps number their colors differently: {tuple(color)} is {other} in '
+                    f'{example}, and {value} in {path}; save them in RGB, with {NEEDS}'
+                )
 
 
 def as_binary(classes: list[str], pictures: list[Picture]) -> tuple[list[str], dict] | None:

@@ -20,6 +20,7 @@ from .shapes import ellipse, number, placed, points_of, size_of, turned
 NAME = 'Label Studio'
 LABELS = ('rectanglelabels', 'polygonlabels', 'ellipselabels', 'brushlabels', 'labels')
 UPLOADED = re.compile(r'^[0-9a-f]{8}-')  # what an upload adds to a name
+REMOVED = re.compile(r'[^-\w.]')  # from the name, after spaces became underscores
 IMAGE = re.compile(r'(?i)\.(jpe?g|jfif|png|bmp|webp|tiff?|avif|ppm|pgm)$')
 
 
@@ -36,6 +37,9 @@ def is_export(content: bytes) -> bool:
 def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
+    names = [path.name for path in tree.images]
+    stored = {REMOVED.sub('', name.replace(' ', '_')): name for name in names}
+    stored |= {name: name for name in names}
     for path in paths:
         tasks = list(tasks_in(path, findings))
         for count, (addresses, results) in enumerate(tasks, 1):
@@ -48,7 +52,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
             if len(addresses) > 1 and len({row.get('to_name') for row in rows}) > 1:
                 findings.add(faults.RECORD_BROKEN, f'{where}: objects of several images')
                 continue
-            name = local_name(addresses[0] if addresses else '', builder)
+            name = local_name(addresses[0] if addresses else '', builder, stored)
             split = split_of_file(path, tree.root)
             sizes = (size_of(r.get('original_height'), r.get('original_width')) for r in rows)
             picture = builder.picture(name, path, where, next(filter(None, sizes), None), split)
@@ -94,12 +98,13 @@ def results_in(row: dict, path: Path) -> list[Any] | None:
     return found
 
 
-def local_name(address: str, builder: Builder) -> str:
-    """The name of an uploaded or linked image."""
+def local_name(address: str, builder: Builder, stored: dict[str, str]) -> str:
+    """The name of a linked image, or of one that an upload has ``stored`` under another."""
     name = unquote(address.partition('?d=')[2] or address.partition('?')[0])
     last = name.replace('\\', '/').rpartition('/')[2]
     if UPLOADED.match(last) and not builder.finder.find(last, ()):
-        return UPLOADED.sub('', last)
+        bare = UPLOADED.sub('', last)
+        return stored.get(bare, bare)
     return name
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from .label_maps import (
     IGNORED,
     LOSSLESS,
     as_binary,
+    check_palettes,
     guess_classes,
     packed_colors,
     read_label_map,
@@ -66,7 +68,8 @@ class Group:
         return [whole, bare, flat]
 
     def key(self, path: Path) -> str:
-        return path.relative_to(self.folder).with_suffix('').as_posix().removesuffix(self.ending)
+        name = path.relative_to(self.folder).with_suffix('').as_posix().removesuffix(self.ending)
+        return unicodedata.normalize('NFC', name)  # archives of macOS have NFD
 
     @cached_property
     def is_map(self) -> bool:
@@ -319,6 +322,8 @@ def dataset_of(root: Path, splits: dict[str, list[Picture]], findings: Findings)
         classes, colors = guess_classes(pictures)
     elif IGNORED not in colors and all(isinstance(value, int) for value in colors):
         classes, colors = as_binary(classes, pictures) or (classes, colors)
+    if all(isinstance(value, int) for value in colors):
+        check_palettes([p.label_map for p in pictures])
     return DataSet(NAME, root, classes, splits, findings, colors=colors, ignored=ignored)
 
 

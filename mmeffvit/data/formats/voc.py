@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import read_list, read_text
+from mmeffvit.data.files import read_list, read_text, spelling
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, Picture, Size, named_split
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
@@ -78,7 +78,7 @@ def read_splits(
     """
     by_stem: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
-        by_stem[path.stem].append(path)
+        by_stem[spelling(path.stem)].append(path)
     trained = {p.parent for p in lists if SPLIT_NAMES.get(p.stem.lower()) == 'train'}
     found: dict[Path, str] = {}
     for source in lists:
@@ -97,7 +97,7 @@ def named_in(line: str, source: Path, by_stem: Mapping[str, list[Path]]) -> list
     for text in (line, line.split()[0]):
         place = text.strip('"\'').replace('\\', '/')
         for name in (place, place.rpartition('.')[0]):
-            found = by_stem.get(name.rpartition('/')[2], [])
+            found = by_stem.get(spelling(name.rpartition('/')[2]), [])
             if len(found) > 1:
                 root = list(source.parents)[:3][-1]  # above ImageSets/Main
                 found = [p for p in found if p.is_relative_to(root)] or found
@@ -137,14 +137,14 @@ def recorded_size(root: Element, path: Path, findings: Findings) -> Size | None:
 
 def read_object(entry: Element, where: str, picture: Picture, builder: Builder) -> None:
     """Add an object, with the polygon that LabelMe's XML has."""
-    if entry.findtext('deleted') == '1':
+    if (entry.findtext('deleted') or '').strip() == '1':
         return
     name, box = (entry.findtext('name') or '').strip(), entry.find('bndbox')
     points = [(number_in(p, 'x'), number_in(p, 'y')) for p in entry.iterfind('polygon/pt')]
     if not name or (box is None and not points):
         raise ValueError(f'an object without {"bndbox" if name else "name"}')
     difficult = (entry.findtext('difficult', '0') or '').strip()
-    if not difficult.isdecimal():
+    if not difficult.isdecimal() and difficult.lower() not in ('true', 'false'):
         builder.findings.add(faults.FILLED, f'{where}: difficult')
     if box is None:
         builder.findings.add(faults.FILLED, f'{where}: bndbox')
@@ -152,7 +152,7 @@ def read_object(entry: Element, where: str, picture: Picture, builder: Builder) 
     else:
         left, top, right, bottom = (number_in(box, corner) for corner in CORNERS)
         sides = (left, top, right - left, bottom - top)
-    crowd = difficult == '1'
+    crowd = difficult.lower() in ('1', 'true')
     builder.add(picture, name, where, box=sides, points=points or None, is_crowd=crowd)
 
 

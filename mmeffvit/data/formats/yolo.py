@@ -3,7 +3,7 @@
 import math
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from textwrap import indent
@@ -27,7 +27,10 @@ KEYS = dict(train='train', val='val', valid='val', validation='val', test='test'
 # folders of the labels of images
 LABELS = {'images': 'labels', 'Images': 'Labels', 'JPEGImages': 'labels'}
 # text files beside labels
-NOT_LABELS = ('classes', 'labels', 'names', 'train', 'val', 'valid', 'test', 'README')
+NOT_LABELS = (
+    'classes', 'predefined_classes', 'labels', 'names', 'train', 'trainval', 'val', 'valid', 'test',
+    'readme',
+)  # fmt: skip
 PIXELS = 2.0  # larger numbers are not rounded fractions
 NEEDS = 'data.yaml with `names: [first, second]`, `train: images/train`, `val: images/val`'
 
@@ -45,7 +48,10 @@ def find(tree: Tree) -> Match | None:
 
 
 def load(path: Path) -> Any:
-    """The content of a YAML file; None if it is invalid, has aliases, or is not a mapping."""
+    """The content of a YAML file; None if it is invalid, has aliases, or is not a mapping.
+
+    Its keys are in lower case: CVAT writes its own names of splits, such as ``Train``.
+    """
     text = read_text(path, Findings()) or ''
     try:
         if not is_plain(text):
@@ -53,7 +59,8 @@ def load(path: Path) -> Any:
         content = yaml.load(text, LOADER)
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError):  # dates, digits
         return None
-    return content if isinstance(content, dict) else None
+    is_mapping = isinstance(content, dict)
+    return {str(k).lower(): value for k, value in content.items()} if is_mapping else None
 
 
 def names_label_maps(path: Path) -> bool:
@@ -80,7 +87,7 @@ def read(path: Path, findings: Findings) -> DataSet:
     check_places(content, path)
     classes = read_names(content, path)
     keypoints = num_keypoint_values(content, path)
-    base = path.parent / (content.get('path') or '')
+    base = path.parent / (content.get('path') or '').replace('\\', '/')
     roots = [path.parent, base.resolve() if '..' in base.parts and base.exists() else base]
     splits: dict[str, list[Picture]] = {}
     used: set[Path] = set()
@@ -159,7 +166,8 @@ def images_of(value: Any, roots: list[Path], path: Path, findings: Findings) -> 
     places = value if isinstance(value, list) else [value]
     found: list[Path] = []
     for place in places:
-        found += images_at(locate(str(place), roots, path), roots, findings)
+        place = str(place).replace('\\', '/')
+        found += images_at(locate(place, roots, path), roots, findings)
     return found
 
 
@@ -186,17 +194,25 @@ def images_at(place: Path, roots: list[Path], findings: Findings) -> list[Path]:
         return images_below(place)
     if place.suffix.lower() != '.txt':
         return [place]
-    found = []
+    found: list[Path] = []
+    finder = ImageFinder(roots[-1] if roots[-1].is_dir() else roots[0], findings)
     for line in read_list(place, findings):
-        image: Path | None = Path(os.path.normpath(place.parent / line))
+        image = Path(os.path.normpath(place.parent / line))
         is_inside = any(image.is_relative_to(os.path.normpath(root)) for root in roots)
-        if not (is_inside and image.exists()):
-            elsewhere = next((p for root in roots if (p := resolve(line, root))), None)
-            image = elsewhere or (image if is_inside else None)
-        if image:
-            found.append(image)
-        else:
-            findings.add(faults.IMAGE_OUTSIDE, f'{place}: {line:.200}')
+        found += (
+            [image] if is_inside and image.exists() else find_listed(line, roots, finder, place)
+        )
+    return found
+
+
+def find_listed(line: str, roots: Sequence[Path], finder: ImageFinder, place: Path) -> list[Path]:
+    """The image of a line in a list; none, and a finding, without one."""
+    if image := next((p for root in roots if (p := resolve(line, root))), None):
+        return [image]
+    found = finder.find(line, ())
+    if len(found) != 1:
+        finder.report(line[:200], found, place)
+        return []
     return found
 
 
@@ -321,7 +337,7 @@ def find_orphans(
     roots = {next((p for p in path.parents if p.name == 'labels'), path.parent) for path in used}
     for folder in sorted(roots):
         for path in sorted(folder.rglob('*.txt')):
-            if path in used or path.stem in NOT_LABELS:
+            if path in used or path.stem.lower() in NOT_LABELS:
                 continue
             images = finder.find(path.stem, ())
             if len(images) > 1:
