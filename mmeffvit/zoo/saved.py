@@ -130,8 +130,9 @@ def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any
     for key, value in numbers.items():
         own = known.get(key)
         floor = min(own, 0) if is_number(own) else 0
-        flat = value if isinstance(value, list) else [value]
-        fits = type(value) is type(own) or {type(value), type(own)} <= {int, float}
+        flat, like = (v if isinstance(v, list | tuple) else [v] for v in (value, own))
+        kinds = {type(v) for v in (*flat, *like)}  # one side or two may be given
+        fits = type(value) is type(own) or kinds <= {int, float}
         in_range = all(floor <= v <= MAX_NUMBER for v in flat if is_number(v))
         if key in known and own is not None and not (fits and in_range):
             raise UserError(

@@ -59,6 +59,12 @@ def test_a_detector_with_classes_of_its_own_comes_back_bit_for_bit(detector, sav
             assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+def test_a_backbone_for_images_that_are_no_squares_is_saved(tmp_path):
+    sides = {'model.backbone.resolution': (64, 96)}
+    model = mmeffvit.get_model('gflite_efficientformerv2_s0', cfg_options=sides)
+    assert_same(model, mmeffvit.get_model(mmeffvit.save_pretrained(model, tmp_path / 'saved')))
+
+
 def test_a_head_that_shares_layers_between_levels_is_saved(tmp_path):
     model = mmeffvit.get_model('rtmdet_swiftformer_xs')
     assert_same(model, mmeffvit.get_model(mmeffvit.save_pretrained(model, tmp_path / 'saved')))

@@ -152,6 +152,21 @@ def test_weights_of_a_path_load_and_other_classes_start_fresh(server, log):
     assert model.bbox_head.num_classes == 3
 
 
+@pytest.mark.parametrize(
+    ('name', 'head', 'count'),
+    [
+        ('rtmdet_swiftformer_xs', 'bbox_head', 6),
+        ('gflite_shvit_s1', 'bbox_head', 8),
+        ('segformer_shvit_s1_ade20k', 'decode_head', 2),
+    ],
+)
+def test_default_models_start_with_fresh_layers_for_other_classes(name, head, count, tmp_path, log):
+    torch.save(mmeffvit.get_model(name).state_dict(), tmp_path / 'x.pth')
+    options = {f'model.{head}.num_classes': 3}
+    mmeffvit.get_model(name, tmp_path / 'x.pth', cfg_options=options)
+    assert f'{count} randomly initialized for other classes' in log.text
+
+
 def test_the_classes_are_those_of_the_weights(tmp_path):
     options = {'model.bbox_head.num_classes': 2}
     model = mmeffvit.get_model(NAME, cfg_options=options)

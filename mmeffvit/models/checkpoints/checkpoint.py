@@ -28,7 +28,7 @@ from .heads import Head, head_of
 from .read import AVERAGED_WEIGHTS, WEIGHTS, check_finite, read_content, state_in, weights_in
 from .rename import Layout, recognize
 from .sources import fetch
-from .state import grids_in
+from .state import grids_in, with_grids
 
 
 def is_state_dict(value: Any) -> bool:
@@ -89,6 +89,7 @@ class Checkpoint:
         release: Set for a released detector, segmentor or classifier in its authors' layout.
         sections: Everything else that a run saved, such as its optimizer, by name.
         grids: Grids that position tables were saved with, by key.
+        original: The checkpoint of a release as its authors named the keys.
     """
 
     source: str
@@ -98,6 +99,7 @@ class Checkpoint:
     release: Release | None = None
     sections: Mapping[str, Any] = field(default_factory=dict)
     grids: Mapping[str, Grid] = field(default_factory=dict)
+    original: 'Checkpoint | None' = None
 
     def __str__(self) -> str:
         return self.source
@@ -109,13 +111,14 @@ class Checkpoint:
 
     @property
     def head(self) -> Head | None:
-        """The head, if it is one of released models."""
+        """The head, if it is one of ours."""
         return head_of(self.weights)
 
     @property
     def content(self) -> dict[str, Any]:
         """The format of mmengine's runner; its dicts may be changed."""
-        return {**self.sections, 'meta': dict(self.meta), 'state_dict': dict(self.weights)}
+        state = with_grids(self.weights, self.grids)
+        return {**self.sections, 'meta': dict(self.meta), 'state_dict': state}
 
     def grids_of(self, tensors: Mapping[str, Tensor]) -> dict[str, Grid]:
         """The grids that some of the weights were saved with, whatever their keys are now."""
@@ -188,7 +191,9 @@ def open_checkpoint(
     content = read_content(path)
     if not isinstance(content, Mapping):
         raise CheckpointError(f'{name} holds a {type(content).__name__}, not a dict of tensors')
-    where = AVERAGED_WEIGHTS if averaged else WEIGHTS
+    # mmengine's EMAHook exchanges both: its ema_state_dict has the weights before averaging
+    is_swapped = 'message_hub' in content and 'ema_state_dict' in content
+    where = AVERAGED_WEIGHTS if averaged and not is_swapped else WEIGHTS
     held = state_in(content, where)
     if averaged and held is content:
         raise CheckpointError(f'{name} holds no EMA weights under {", ".join(AVERAGED_WEIGHTS)}')
@@ -234,7 +239,7 @@ def remap(checkpoint: Checkpoint) -> Checkpoint:
     if meta.get('CLASSES'):  # of mmdet 2
         meta['dataset_meta'] = dict(classes=tuple(meta['CLASSES']))
     release = Release(layout.name, renamed, tuple(ignored), tuple(reordered))
-    return replace(checkpoint, weights=state, meta=meta, release=release)
+    return replace(checkpoint, weights=state, meta=meta, release=release, original=checkpoint)
 
 
 def model_layouts() -> list[Layout]:

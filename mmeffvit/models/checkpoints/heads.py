@@ -1,4 +1,4 @@
-"""The heads of released models, recognized by our keys."""
+"""The heads of our models, recognized by their keys."""
 
 import re
 from collections.abc import Mapping
@@ -30,6 +30,12 @@ HEADS = (
     Head('maskrcnn', r'^roi_head\.mask_head\.',
          r'^roi_head\.(bbox_head\.fc_(cls|reg)|mask_head\.conv_logits)\.',
          'roi_head.mask_head.conv_logits.bias'),
+    Head('rtmdet', r'^bbox_head\.rtm_cls\.', r'^bbox_head\.rtm_cls\.', 'bbox_head.rtm_cls.0.bias'),
+    Head('gflite', r'^bbox_head\.outputs\.', r'^bbox_head\.outputs\.',
+         'bbox_head.outputs.0.bias', others=32),
+    Head('deformabledetr', r'^bbox_head\.cls_branches\.', r'^bbox_head\.cls_branches\.',
+         'bbox_head.cls_branches.0.bias'),
+    Head('segformer', r'^decode_head\.fusion_conv\.', **SEGMENTS),
     Head('pspnet', r'^decode_head\.pools\.', **SEGMENTS),
     Head('deeplabv3', r'^decode_head\.image_pool\.', **SEGMENTS),
     Head('semfpn', r'^decode_head\.scale_heads\.', **SEGMENTS),

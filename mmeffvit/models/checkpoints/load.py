@@ -20,6 +20,8 @@ NO_PART = 'no part of a backbone'
 AUXILIARY = 'auxiliary_head.'  # only used in training
 COUNTERS = r'\.num_batches_tracked$'  # some releases lack them: no effect at a fixed momentum
 MAY_LACK = rf'{COUNTERS}|^output_norms\.'  # tensors of a backbone that releases may lack
+# of attention layers that replace the one of a release, which has none of them
+NEW_LAYERS = r'\.attention\.mix(er)?\.(excite|squeeze|gate|conv|key_summary|query_summary)\.'
 
 
 class MisfitError(CheckpointError):
@@ -179,9 +181,17 @@ def load_into(
 def _match(
     module: nn.Module, checkpoint: Checkpoint, prefix: str | None, new_classes: bool, resume: bool
 ) -> Match:
+    checkpoint = as_named_in(module, checkpoint)
     if hasattr(module, 'layouts'):
         return _match_backbone(module, checkpoint, prefix)
     return _match_model(module, checkpoint, new_classes, resume)
+
+
+def as_named_in(module: nn.Module, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint of a release with its original keys, if a module has them, as timm's do."""
+    original = checkpoint.original
+    is_original = original is not None and original.weights.keys() <= module.state_dict().keys()
+    return original if original is not None and is_original else checkpoint
 
 
 def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | None) -> Match:
@@ -216,7 +226,9 @@ def _match_backbone(module: nn.Module, checkpoint: Checkpoint, prefix: str | Non
         reordered=_reordered(checkpoint, state),
         reasons=reasons,
     )
-    return Match(checkpoint, state, target, report, MAY_LACK, is_backbone=True)
+    has_new = any(re.search(NEW_LAYERS, key) for key in state)
+    may_lack = MAY_LACK if has_new else f'{MAY_LACK}|{NEW_LAYERS}'
+    return Match(checkpoint, state, target, report, may_lack, is_backbone=True)
 
 
 def _match_model(

@@ -10,6 +10,7 @@ import io
 import math
 import pickle
 import pickletools
+from argparse import Namespace
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +137,7 @@ def allowed() -> torch.serialization.safe_globals:
         'builtins.getattr': Function(statistic_of),
         '__builtin__.getattr': Function(statistic_of),
         'mmengine.logging.history_buffer.HistoryBuffer': HistoryBuffer,
+        'argparse.Namespace': Namespace,  # the options of timm's and similar trainers
     }
     return torch.serialization.safe_globals([(value, name) for name, value in known.items()])
 

@@ -25,9 +25,9 @@ KERNEL_SIZE = 5
 class PointTaskAlignedAssigner(TaskAlignedAssigner):
     """Task-aligned assignment for points and logits, with the targets of arXiv:2108.07755, eq. 3.
 
-    An instance gets the ``topk`` points in it with the largest ``t = s * u^6``, s the predicted
-    score of its class and u the IoU of the predicted box. Their target is t, scaled so that the
-    largest of an instance is its largest IoU; it replaces the IoU in the result.
+    Of the ``topk`` points with the largest ``t = s * u^6``, s the predicted score of its class and
+    u the IoU of the predicted box, an instance gets those in it. Their target is t, scaled so that
+    the largest of an instance is its largest IoU; it replaces the IoU in the result.
 
     Args:
         topk: Points of an instance.

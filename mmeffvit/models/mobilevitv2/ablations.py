@@ -137,7 +137,7 @@ class LinformerAttention(SelfAttention):
     The paper's E and F fit one number of tokens. Here they are built for ``grid`` rows and columns
     of patches; for another map, each of their rows is resized bilinearly to its grid and
     multiplied by the ratio of the numbers of tokens, so that a constant map is projected to the
-    same values at every size.
+    same values where a side is halved or doubled.
 
     Args:
         channels: C, channels of the input and of the output.

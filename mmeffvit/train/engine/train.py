@@ -132,6 +132,8 @@ def open_resumed(config: Config, resume: str) -> Checkpoint | None:
     if start is None:
         logger.info(f'no checkpoint to resume in {work_dir}: starting from the beginning')
         return None
+    if start.original is not None and 'message_hub' in start.sections:
+        start = start.original  # a run of timm's model, whose keys are those of a release
     if start.release:
         raise UserError(
             f'{start} is a released model, not a checkpoint of a run: there is nothing to resume. '

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.runner.checkpoint import get_state_dict, weights_to_cpu
+from mmengine.runner.checkpoint import get_state_dict, load_checkpoint, weights_to_cpu
 from torch import nn
 
 from mmeffvit.models import Backbone
@@ -94,6 +94,14 @@ def test_tables_of_wide_images_are_resized_from_their_own_grid(family, save, res
     other = initial(family, resolution)
     other.load_pretrained(path)
     assert_ramps(other, family, resolution)
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+def test_the_prefix_of_addresses_keeps_the_grids_for_mmengine(family, tmp_path):
+    path = save_torch(ramps(family), tmp_path / 'wide')
+    other = initial(family, (288, 512))
+    load_checkpoint(other, f'mmeffvit://{path}', strict=True)
+    assert_ramps(other, family, (288, 512))
 
 
 @pytest.mark.parametrize('family', FAMILIES)

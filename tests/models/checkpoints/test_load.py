@@ -1,10 +1,14 @@
 """Released files of every kind into a backbone: what loads, what is rejected, what is reported."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.hooks import EMAHook
 from mmengine.model import PretrainedInit
 from safetensors.torch import save_file
+from torch import nn
 
 from mmeffvit.config.build import without_weights
 from mmeffvit.models import SwiftFormer
@@ -16,6 +20,7 @@ from mmeffvit.train.checks.settings import loads_weights
 from tests.deploy.web.browser import serve
 from tests.models.checkpoints import spelling
 from tests.models.parity import randomized
+from tests.models.test_contract import TINY, build
 
 ARCH = dict(channels=(8, 8, 16, 16), depths=(3, 3, 6, 4))  # the blocks of XS
 
@@ -135,6 +140,32 @@ def test_averaged_weights_are_read_on_request_only(tmp_path):
     torch.save({'model': {'a': torch.zeros(1)}, 'model_ema': {'module.a': torch.ones(1)}}, path)
     assert open_checkpoint(path).weights['a'] == 0
     assert open_checkpoint(path, averaged=True).weights['a'] == 1
+
+
+def test_averaged_weights_of_mmengine_are_those_that_it_validated(tmp_path):
+    model = nn.Sequential(nn.Linear(1, 1))
+    runner = SimpleNamespace(model=model)
+    hook = EMAHook()
+    hook.before_run(runner)
+    checkpoint = dict(meta={}, message_hub={}, state_dict=model.state_dict())
+    nn.init.constant_(model[0].weight, 7)
+    nn.init.constant_(hook.ema_model.module[0].weight, 3)
+    hook.before_save_checkpoint(runner, checkpoint)
+    torch.save(checkpoint, tmp_path / 'run.pth')
+    for averaged in (False, True):
+        assert open_checkpoint(tmp_path / 'run.pth', averaged=averaged).weights['0.weight'] == 3
+
+
+def test_a_release_starts_a_backbone_with_other_attention_whose_new_layers_are_said(tmp_path, log):
+    source, ours = build('DeiT', TINY['DeiT']), build('DeiT', TINY['DeiT'], attention='gated')
+    torch.save(randomized(source).state_dict(), tmp_path / 'deit.pth')
+    report = ours.load_pretrained(tmp_path / 'deit.pth')
+    assert {key.rpartition('.')[0].rpartition('.')[2] for key in report.missing} == {'gate'}
+    state = ours.state_dict()
+    del state[report.missing[0]]
+    torch.save(state, tmp_path / 'cut.pth')
+    with pytest.raises(CheckpointError, match=r'missing in the file \(1\)'):
+        ours.load_pretrained(tmp_path / 'cut.pth')
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Checkpoints of mmengine's runner load; `tests/hostile` has pickles that must not."""
 
+import argparse
 import pickle
 import zipfile
 
@@ -18,8 +19,10 @@ def test_a_log_history_comes_back_whole(tmp_path):
     for value in (3.0, 1.0, 2.0):
         history.update(value)
     numbers = {'score': np.float64(0.5), 'epoch': np.int64(3), 'table': np.ones((2, 2), np.float32)}
+    numbers['args'] = argparse.Namespace(lr=0.1)  # of timm's and similar trainers
     torch.save({'message_hub': {'loss': history}, **numbers}, tmp_path / 'epoch_1.pth')
     content = read_content(tmp_path / 'epoch_1.pth')
+    assert content['args'].lr == 0.1
     loaded = content['message_hub']['loss']
     assert [loaded.min(), loaded.max(), loaded.current()] == [1.0, 3.0, 2.0]
     assert loaded.statistics('mean') == 2.0

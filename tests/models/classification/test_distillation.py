@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from mmeffvit.errors import CheckpointError, UserError
+from mmeffvit.models.classification.distillation import Teacher
 from tests.models.classification.models import build, labeled, tiny_student, tiny_teacher
 
 
@@ -71,6 +72,16 @@ def test_the_weights_of_a_teacher_are_loaded_completely_or_rejected(tmp_path):
         CheckpointError, match=r'teacher .*cut\.pth does not fit the model.*fc\.weight'
     ):
         model.teacher(torch.randn(1, 3, 64, 64))
+
+
+def test_a_teacher_of_timm_has_the_names_of_timm(timm, tmp_path):
+    sizes = dict(model_name='vit_tiny_patch16_224', depth=1, img_size=64, num_classes=3)
+    weights = timm.create_model(**sizes).state_dict()
+    torch.save(weights, tmp_path / 'vit.pth')
+    settings = dict(type='mmpretrain.TimmClassifier', **sizes)
+    teacher = Teacher(settings, str(tmp_path / 'vit.pth'))
+    assert teacher(torch.randn(1, 3, 64, 64)).shape == (1, 3)
+    assert torch.equal(teacher.model.model.head.weight, weights['head.weight'])
 
 
 @pytest.mark.parametrize(
