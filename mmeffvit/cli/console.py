@@ -118,8 +118,8 @@ class RunConsole(Hook):
     def before_train(self, runner: Runner) -> None:
         self.by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
         self.first, self.row_images = runner.iter, 0
-        self.shown = time.monotonic()
-        self.validated = 0.0  # seconds
+        self.restart()  # a resumed run may begin with a validation
+        self.shown = self.started
         scalars = runner.message_hub.log_scalars if runner.iter else {}  # of a resumed run
         highest = {k.removeprefix('val/'): v.max() for k, v in scalars.items() if k[:4] == 'val/'}
         self.best, self.was_empty = in_percent(highest), False
@@ -133,7 +133,12 @@ class RunConsole(Hook):
         self, runner: Runner, batch_idx: int, data_batch: Mapping[str, Any] | None = None
     ) -> None:
         if runner.iter == self.first:
-            self.started = self.row_started = time.monotonic()
+            self.restart()
+
+    def restart(self) -> None:
+        """Count the time of the steps from now on."""
+        self.started = self.row_started = time.monotonic()
+        self.validated = 0.0  # seconds
 
     def after_train_iter(
         self,

@@ -52,6 +52,11 @@ def check_exports(options: FinetuneOptions) -> FinetuneOptions:
     return replace(options, export=export)
 
 
+def companions_of(path: Path) -> set[Path]:
+    """The files beside an exported one."""
+    return {path.with_suffix(suffix) for suffix in BY_SUFFIX[path.suffix].companions}
+
+
 def exportable(suffixes: Sequence[str] | None) -> list[str]:
     """The formats to export at the end, whose packages must be installed before training."""
     if suffixes == [NO_EXPORT]:
@@ -188,6 +193,9 @@ class FinishedRun:
 
     def export(self, suffix: str) -> Path:
         path = self.result / f'model{suffix}'
+        taken = {each for file in self.files for each in companions_of(file)}
+        if taken & companions_of(path):  # OpenVINO and ncnn both have a .bin
+            path = path.with_stem(f'model_{suffix[1:]}')
         shape = tuple(self.tested[0]['inputs'].shape[1:])
         options = ToolOptions(
             shape=shape if BY_SUFFIX[suffix].is_fixed else None,

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.interrupts import Raiser, handled, reports
+from mmeffvit.utils.interrupts import Raiser, handled, is_first_process, reports
 from mmeffvit.utils.messages import logger, output
 from mmeffvit.utils.text import escape
 
@@ -20,6 +20,8 @@ class _Line(logging.Handler):
     """Messages on standard output, warnings on standard error, also while a job redirects them."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < logging.WARNING and not is_first_process():
+            return  # all processes say the same
         streams = output.streams or (sys.stdout, sys.stderr)
         stream = streams[record.levelno >= logging.WARNING]
         print(record.getMessage(), file=stream, flush=True)

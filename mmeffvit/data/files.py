@@ -14,7 +14,7 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from mmeffvit.errors import UserError
-from mmeffvit.utils.files import read_file
+from mmeffvit.utils.files import LOCK, read_file
 from mmeffvit.utils.images import SUFFIXES, is_image
 from mmeffvit.utils.text import listed
 
@@ -73,14 +73,14 @@ def images_below(folder: Path) -> list[Path]:
 def files_below(folder: Path, *, hidden: bool = False) -> list[Path]:
     """All files in a folder and its sub-folders, sorted; links are followed.
 
-    Those whose names begin with a dot are left out, unless ``hidden``.
+    Those whose names begin with a dot are left out, unless ``hidden``, and work dirs of runs.
     """
     found = []
     seen: set[str] = set()  # symbolic links may form a cycle
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith('.'))
         real = os.path.realpath(parent)
-        if real in seen:
+        if real in seen or (LOCK in names and parent != os.fspath(folder)):
             folders.clear()
             continue
         seen.add(real)

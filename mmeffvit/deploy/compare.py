@@ -29,6 +29,7 @@ from .formats.onnx.write import ExportOptions
 from .graphs.base import Graph, named
 from .runtime.predictor import paste_mask
 
+UNMATCHED = 'unmatched objects'
 Images = NDArray  # (B, 3, H, W), float32, RGB from 0 to 255
 Run = Callable[[Images], Outputs]  # outputs of a batch by name
 Steps = Callable[[Outputs], Outputs]  # of the application, after the file
@@ -176,7 +177,7 @@ def compare_objects(expected: Outputs, found: Outputs, limits: Limits = FLOAT) -
     expected, found = without_empty(expected), without_empty(found)
     pairs, unmatched = match(expected, found, limits)
     lost = int(limits.lost * len(expected['scores']))
-    errors = [Measure('unmatched objects', unmatched, maximum=lost)]
+    errors = [Measure(UNMATCHED, unmatched, maximum=lost)]
     if not pairs:
         return errors
     rows, columns = map(list, zip(*pairs, strict=True))

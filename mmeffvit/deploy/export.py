@@ -91,10 +91,14 @@ def make_exportable(predictor: Predictor, options: ToolOptions) -> Exportable:
     ids, offset = predictor.coco_ids().categories, predictor.label_offset
     if not all(isinstance(number, int) for number in ids):
         ids = []  # names in place of numbers
-    metadata = config_metadata(config, model, predictor.meta, category_ids=ids, label_offset=offset)
+    metadata = config_metadata(
+        config, model, predictor.meta, category_ids=ids, label_offset=offset,
+        needs_resize=not options.backbone_only,
+    )  # fmt: skip
     described = parse_metadata({**model_metadata(graph), **metadata})
-    errors = [compare_pixels(prepared['inputs'].numpy()[::-1], prepare(image, described)[0])]
-    check_agreement(errors, str(image))
+    if 'resize' in metadata:
+        errors = [compare_pixels(prepared['inputs'].numpy()[::-1], prepare(image, described)[0])]
+        check_agreement(errors, str(image))
     warn_of_sides(options.shape, described)
     # (H, W, 3), integers as in an image file
     pixels = np.rint(prepare(image, described, options.shape)[0]).transpose(1, 2, 0)

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from mmeffvit.errors import UserError
 from mmeffvit.utils.files import atomic_output, check_companions
+from mmeffvit.utils.text import first_line
 
 from . import compare
 from .agreement import Measure, Outputs
 from .compare import Expect, Images
-from .formats.base import Export
+from .formats.base import OPSET, Export
 from .formats.onnx.write import ExportOptions
 from .formats.table import format_of
 from .graphs.base import Graph, named
@@ -72,7 +74,15 @@ def write(
     name, pixels = image or ('noise', noise_image(options.shape or DEFAULT_SIZE))
     with atomic_output(out) as path:
         notes = kind.write(Export(exported, options, metadata or {}, half), path)
-        run = kind.runner(path, exported)
+        try:
+            run = kind.runner(path, exported)
+        except UserError as error:
+            if options.opset == OPSET:
+                raise
+            raise UserError(
+                f'{kind.runtime} cannot run the file with --opset {options.opset}: give a lower '
+                f'one, or leave it out for {OPSET} ({first_line(error)})'
+            ) from error
         finished = partial(finish, graph, exported)
         batches = compare.make_batches(pixels, options)
         threshold = float((metadata or {}).get('mask_threshold', 0.5))
@@ -90,6 +100,8 @@ def write(
     images = 'any size' if options.shape is None else '{} x {}'.format(*options.shape)
     heading = f'{out}: {size / 2**20:.1f} MiB, {kind.name}, images of {images}; {notes}'
     text = '\n'.join([heading, f'largest errors on {name}:', *(f'  {error}' for error in errors)])
+    if [error.kind for error in errors] == [compare.UNMATCHED]:
+        text += '\n  the model finds no object there: give an image with some, --image FILE'
     return Written(exported, batches, errors, text)
 
 

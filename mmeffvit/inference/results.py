@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mmeffvit.errors import UserError
 from mmeffvit.utils.optional import require
 
 if TYPE_CHECKING:
@@ -151,18 +152,32 @@ Result = Detections | LabelMap | ClassScores
 
 
 def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
-    """Convert predictions of mmdet, mmseg or mmpretrain, on the CPU, to NumPy arrays."""
+    """Convert predictions of mmdet, mmseg or mmpretrain, on the CPU, to NumPy arrays.
+
+    Raises:
+        UserError: If they are others, such as panoptic ones.
+    """
     if 'pred_score' in sample:
         return ClassScores(None, None, sample.pred_score.numpy().astype(np.float32), classes)
     if 'pred_sem_seg' in sample:
         labels = sample.pred_sem_seg.data[0].numpy().astype(np.int64)
         return LabelMap(None, None, labels, classes)
+    if 'pred_instances' not in sample:
+        raise UserError(
+            f'the model returns {", ".join(sample.keys())}; only models of objects, of label maps '
+            'and of classes are supported'
+        )
     found = sample.pred_instances
     found = found[found.scores.argsort(descending=True, stable=True)]
+    boxes = found.bboxes.numpy().astype(np.float32)
+    if 'masks' in found and not boxes.any():  # of SOLO and its successors
+        masks = found.masks.numpy().astype(bool)
+        boxes = np.array([box_of(m) if m.any() else (0,) * 4 for m in masks], np.float32)
+        boxes = boxes.reshape(-1, 4)
     detections = Detections(
         path=None,
         frame=None,
-        boxes=found.bboxes.numpy().astype(np.float32),
+        boxes=boxes,
         scores=found.scores.numpy().astype(np.float32),
         labels=found.labels.numpy().astype(np.int64),
         classes=classes,

@@ -20,6 +20,7 @@ from .interrupts import deferred
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # suffix of the hidden temporary folder next to the target; its name is unique
+LOCK = '.mmeffvit-lock'  # in the work dir of a run
 PARTIAL = '.mmeffvit-partial'
 LEFT_OVER = re.compile(rf'\..+\.[0-9a-f]{{8}}{re.escape(PARTIAL)}', re.DOTALL)
 
@@ -258,7 +259,7 @@ def locked(folder: Path, job: str, *, wait: bool = False) -> Iterator[None]:
         UserError: If another process holds the lock; the message names it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / '.mmeffvit-lock'
+    path = folder / LOCK
     with own_file(path).open('a+') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -21,7 +21,7 @@ from mmeffvit.version import __version__
 
 from .card import model_card
 from .metafile import find_model
-from .nearest import describe_config, nearest_config
+from .nearest import describe_config, nearest_with_sizes
 from .saved import CONFIG, KIND, SAVED
 
 FILE, CARD = HUB_FILES[0], 'README.md'
@@ -120,5 +120,6 @@ def describe_model(model: nn.Module) -> dict[str, Any]:
             f'{type(model).__name__} has no config: build it with get_model(NAME), or set its '
             '`cfg` to the Config it was built from'
         )
-    content = describe_config(*nearest_config(config), getattr(model, 'dataset_meta', None) or {})
+    meta = getattr(model, 'dataset_meta', None) or {}
+    content = describe_config(*nearest_with_sizes(config), meta)
     return {KIND: dict(**content, version=__version__)}

@@ -116,22 +116,48 @@ def config_inside(checkpoint: Checkpoint) -> dict[str, Any] | None:
     stem = Path(str(values.get('work_dir'))).name  # often that of the config, which is tried first
     try:
         config = Config(values, cfg_text=checkpoint.meta['cfg'], filename=f'{stem}.py')
-        name, numbers = nearest_config(config)
-        pipelines = (
-            eval_dataset(each)['pipeline'] for each in (load_config(own_configs()[name]), config)
-        )
-        resizing = differences(*(dict(flat_values(pipeline, PIPELINE)) for pipeline in pipelines))
-    except (UserError, KeyError, AttributeError, TypeError):
-        resizing = None
-    if resizing is None:
+        found = nearest_with_sizes(config)
+    except (UserError, KeyError, AttributeError, TypeError) as error:
         raise UserError(
             f'the config inside {checkpoint} differs from all of ours in more than numbers: '
             f'give its own config: CONFIG {checkpoint}'
+        ) from error
+    return describe_config(*found, checkpoint.dataset_meta)
+
+
+def nearest_with_sizes(config: Config) -> tuple[str, dict[str, Any]]:
+    """See :func:`nearest_config`; the numbers of the test pipeline, if there is one, are included.
+
+    Raises:
+        UserError: If more than numbers differ.
+    """
+    name, numbers = nearest_config(config)
+    wanted = resizing_of(config)
+    sizes = differences(resizing_of(load_config(own_configs()[name])), wanted) if wanted else {}
+    if sizes is None:
+        raise UserError(
+            f'the test pipeline of {config.filename} differs from the one of {name} in more than '
+            'numbers: share its config and a checkpoint instead'
         )
-    for key, value in resizing.items():
+    return name, {**numbers, **sizes}
+
+
+def resizing_of(config: Config) -> dict[str, Any]:
+    """The values of the test pipeline by dotted keys, with the sizes of images; empty without."""
+    pipeline = (eval_dataset(config) or {}).get('pipeline') or ()
+    return dict(flat_values(pipeline, PIPELINE))
+
+
+def checked_sizes(name: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a test pipeline, tuples where they were written as lists.
+
+    Raises:
+        UserError: If one is not a number of pixels.
+    """
+    sizes = {key: value for key, value in numbers.items() if key.startswith(PIPELINE)}
+    for key, value in sizes.items():
         least = 1 if key.endswith(SIZES) else 0
         given = filter(is_number, value if isinstance(value, list) else [value])
         if not all(least <= each <= MAX_SIZE for each in given):
-            raise UserError(f'{checkpoint}: {key} is {value!r:.80}; give {least} to {MAX_SIZE}')
-    sizes = {key: tuple(v) if isinstance(v, list) else v for key, v in resizing.items()}
-    return describe_config(name, {**numbers, **sizes}, checkpoint.dataset_meta)
+            raise UserError(f'{name}: {key} is {value!r:.80}; give {least} to {MAX_SIZE}')
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in sizes.items()}

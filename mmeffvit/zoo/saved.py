@@ -28,7 +28,7 @@ from mmeffvit.utils.schema import (
 
 from .identify import describe
 from .metafile import find_model, read_models
-from .nearest import MAX_DEPTH, flat_values, is_plain
+from .nearest import MAX_DEPTH, PIPELINE, checked_sizes, flat_values, is_plain, resizing_of
 
 CONFIG = 'config.json'
 KIND = 'mmeffvit'  # the key of a config that is ours
@@ -37,9 +37,9 @@ MAX_NUMBER = 2**16  # in a saved model
 
 
 def are_numbers(value: Any) -> bool:
-    """Whether these are numbers of a model by dotted keys."""
+    """Whether these are numbers of a model and its test pipeline by dotted keys."""
     return is_dict(value) and all(
-        key.startswith('model.') and is_plain(item) for key, item in value.items()
+        key.startswith(('model.', f'{PIPELINE}.')) and is_plain(item) for key, item in value.items()
     )
 
 
@@ -118,8 +118,11 @@ def open_saved(
     if path is None:
         raise UserError(f'{name} is a backbone, {content["name"]}: load it with get_model')
     numbers = content.get('cfg_options') or {}
-    check_numbers(name, numbers, dict(flat_values(load_config(path).model, 'model')))
-    config = open_config(path, {**numbers, **(options or {})}, scopes)
+    base = load_config(path)
+    known = dict(flat_values(base.model, 'model')) | resizing_of(base)
+    sizes = checked_sizes(name, numbers)
+    check_numbers(name, numbers, known)
+    config = open_config(path, {**numbers, **sizes, **(options or {})}, scopes)
     if content.get('classes') and eval_dataset(config):
         take_classes(config, content['classes'], content.get('palette') or ())
     return config
@@ -129,6 +132,8 @@ def check_numbers(name: str, numbers: Mapping[str, Any], known: Mapping[str, Any
     """Check that numbers of a saved model have the type and the sign that its config's have."""
     for key, value in numbers.items():
         own = known.get(key)
+        if key.startswith(PIPELINE) and key not in known:
+            raise UserError(f'{name}: {key} is no setting of its test pipeline')
         floor = min(own, 0) if is_number(own) else 0
         flat, like = (v if isinstance(v, list | tuple) else [v] for v in (value, own))
         kinds = {type(v) for v in (*flat, *like)}  # one side or two may be given

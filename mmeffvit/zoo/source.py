@@ -12,6 +12,7 @@ from mmengine.config import Config
 from mmeffvit.config.load import DENSE, open_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.models.checkpoints.read import EXPORTED
 from mmeffvit.models.checkpoints.sources import HUB_FILES
 from mmeffvit.utils.images import SUFFIXES, VIDEOS
 
@@ -22,7 +23,6 @@ from .saved import CONFIG, HUB, described_by_weights, open_saved, read_saved
 
 HANDLES = 'a config, the name of a model, a run folder, a checkpoint or a saved model'
 CHECKPOINTS = ('.pth', '.pt', '.bin', '.ckpt', '.safetensors')
-EXPORTED = ('.onnx', '.xml', '.tflite', '.pte', '.param', '.mlpackage')
 OTHERS = (*SUFFIXES, *VIDEOS, '.zip', '.tar', '.gz', '.txt', '.csv', '.log', '.md')
 
 

@@ -1,5 +1,6 @@
 """Messages are printed by commands, not by libraries."""
 
+import os
 import subprocess
 import sys
 
@@ -26,6 +27,12 @@ def test_messages_are_silent_until_they_are_shown():
     run = subprocess.run([sys.executable, '-c', CODE], capture_output=True, text=True, check=True)
     assert run.stdout == '100 % done\nonce\n'
     assert run.stderr == 'look\n'
+
+
+def test_what_all_processes_say_is_printed_once():
+    second = {**os.environ, 'RANK': '1'}
+    run = subprocess.run([sys.executable, '-c', CODE], capture_output=True, text=True, env=second)
+    assert (run.stdout, run.stderr) == ('', 'look\n')
 
 
 def test_an_error_has_the_lines_that_its_raiser_gave_it(capsys):

@@ -28,6 +28,7 @@ from mmeffvit.registry import TRANSFORMS
 from mmeffvit.train.folder.base import Base, Start
 from mmeffvit.train.folder.recipe import Overrides
 from mmeffvit.train.folder.write_config import model_part
+from mmeffvit.utils.files import locked
 from mmeffvit.utils.images import read_labels
 from tests.data import layouts
 from tests.data.layouts import IMAGE, boxes, disks, each, labels, voc
@@ -462,3 +463,17 @@ def test_images_in_other_formats_are_no_silent_loss_of_a_class(tmp_path):
     layouts.write(tmp_path, layouts.splits('flowers') | {'flowers/nut/4.HEIC': b'x'})
     data = detect(tmp_path).read()
     assert (counts(data), data.findings.counts) == (dict(train=6), {faults.IMAGE_BROKEN: 1})
+
+
+@pytest.mark.parametrize('kind', ['yolo', 'classes'])
+def test_runs_in_the_folder_of_a_dataset_are_no_part_of_it(kind, tmp_path):
+    classes = each('cat/{}.jpg') | each('dog/{}.jpg')
+    root = write_yolo(tmp_path) if kind == 'yolo' else layouts.write(tmp_path, classes)
+    before = detect(root)
+    with locked(root / 'work_dirs/first', 'a training run'):
+        index = {'train.json': layouts.coco(['0.jpg']), '0.jpg': IMAGE}
+        layouts.write(root / 'work_dirs/first/index', index)
+    after = detect(root)
+    assert (after.format, after.others) == (before.format, before.others)
+    assert counts(after.read()) == counts(before.read())
+    assert after.read().classes == before.read().classes

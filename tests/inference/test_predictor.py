@@ -7,7 +7,9 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from mmdet.structures import DetDataSample
 from mmengine.registry import init_default_scope
+from mmengine.structures import InstanceData, PixelData
 from PIL import Image
 
 import mmeffvit
@@ -16,7 +18,7 @@ from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.inference.inputs import as_bgr
 from mmeffvit.inference.model import inference_pipeline
-from mmeffvit.inference.results import Detections, LabelMap
+from mmeffvit.inference.results import Detections, LabelMap, make_result
 from tests.analysis.small import save_segmentor
 from tests.inference.untrained import Untrained, save_untrained
 from tests.learning.cases import BY_HEAD
@@ -62,6 +64,19 @@ def test_a_detector_gives_boxes_of_the_image_and_masks(detector, photos, tmp_pat
     assert cv2.imread(str(tmp_path / 'out' / 'a.png')).shape == (70, 90, 3)
     few = detector(photos[0], score_thr=float(found.scores[0]))
     assert len(few) == 1
+
+
+def test_masks_without_boxes_are_objects_and_other_results_are_named():
+    masks = torch.zeros(2, 20, 30, dtype=torch.bool)
+    masks[0, 5:9, 7:20] = True  # the other one is empty
+    boxes = torch.zeros(2, 4)  # as of SOLO
+    scores, labels = torch.tensor([0.5, 0.9]), torch.tensor([1, 0])
+    found = InstanceData(masks=masks, bboxes=boxes, scores=scores, labels=labels)
+    sample = DetDataSample(metainfo=dict(ori_shape=(20, 30)), pred_instances=found)
+    assert make_result(sample, ('a', 'b')).boxes.tolist() == [[7, 5, 20, 9]]
+    sample = DetDataSample(pred_panoptic_seg=PixelData(sem_seg=torch.zeros(1, 2, 2)))
+    with pytest.raises(UserError, match='the model returns pred_panoptic_seg; only'):
+        make_result(sample, ('a', 'b'))
 
 
 def test_an_array_gives_the_results_of_its_file(detector, photos):

@@ -16,6 +16,7 @@ from mmeffvit.config.load import load_config, own_configs
 from mmeffvit.errors import UserError
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.zoo import nearest
+from mmeffvit.zoo.nearest import PIPELINE
 from mmeffvit.zoo.source import find_source
 from tests.conftest import output_of, run_python
 from tests.released import cvnets, files
@@ -63,6 +64,17 @@ def test_a_backbone_for_images_that_are_no_squares_is_saved(tmp_path):
     sides = {'model.backbone.resolution': (64, 96)}
     model = mmeffvit.get_model('gflite_efficientformerv2_s0', cfg_options=sides)
     assert_same(model, mmeffvit.get_model(mmeffvit.save_pretrained(model, tmp_path / 'saved')))
+
+
+def test_the_image_size_of_a_model_is_saved(tmp_path):
+    size = {'test_dataloader.dataset.pipeline.1.scale': (96, 64)}
+    model = mmeffvit.get_model(SSD, cfg_options=size)
+    folder = mmeffvit.save_pretrained(model, tmp_path / 'saved')
+    pipeline = find_source(str(folder)).config.test_dataloader.dataset.pipeline
+    assert pipeline[1].scale == (96, 64)
+    model.cfg.test_dataloader.dataset.pipeline.insert(2, dict(type='RandomFlip'))
+    with pytest.raises(UserError, match=r'test pipeline .* differs .* in more than numbers'):
+        mmeffvit.save_pretrained(model, tmp_path / 'other')
 
 
 def test_a_head_that_shares_layers_between_levels_is_saved(tmp_path):
@@ -195,6 +207,8 @@ def test_repositories_in_the_cache_of_the_hub_are_read_offline(saved, detector, 
         (dict(cfg_options={'model.bbox_head.num_classes': True}), 'must be like 80'),
         (dict(cfg_options={'model.test_cfg.score_thr': float('nan')}), 'must be numbers of the mo'),
         (dict(cfg_options={'model.x': [[[[[[1]]]]]]}), 'must be numbers of the model'),
+        (dict(cfg_options={f'{PIPELINE}.1.scale': [9000, 64]}), 'give 1 to 8192'),
+        (dict(cfg_options={f'{PIPELINE}.1.other': 1}), 'no setting of its test pipeline'),
         (dict(classes='abc'), 'classes is .abc.; it must be a list of names'),
         (dict(classes=['a', 5]), 'must be a list of names'),
         (dict(classes=['a', '\ud800']), 'must be a list of names'),

@@ -17,7 +17,7 @@ NAME = 'a folder per class'
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
 PAIRED = ('image', 'img', 'imgs', 'label', 'mask', 'gt')  # beside a folder with the same names
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
-HIDDEN = ('.', '__MACOSX')
+HIDDEN = ('.', '__MACOSX', 'work_dirs')  # the last has runs
 UNREAD = ('.heic', '.heif', '.gif', '.jp2', '.tga')  # images in formats that training does not read
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,22 +67,25 @@ def config_metadata(
     *,
     category_ids: Sequence[int] = (),
     label_offset: int = 0,
+    needs_resize: bool = True,
 ) -> dict[str, str]:
     """Classes, test settings and text of a config, as strings by name.
 
     ``dataset_meta`` has `classes` and `palette` of the training data, ``category_ids`` are COCO's
-    by label, and ``label_offset`` is 1 if 0 is no class in the dataset's own label maps.
+    by label, and ``label_offset`` is 1 if 0 is no class in the dataset's own label maps. The test
+    pipeline may have any transforms unless a file ``needs_resize``; a backbone does not.
     """
     test_cfg = getattr(model, 'test_cfg', None) or {}  # classifiers have none
     test_cfg = test_cfg.get('rcnn', test_cfg)
     described = {
         'config': Path(config.filename).name if config.filename else '',
         'config_text': config.pretty_text,
-        'resize': json.dumps(resize_of(config)),
         'score_threshold': str(test_cfg.get('score_thr', 0.0)),
         'mask_threshold': str(test_cfg.get('mask_thr_binary', 0.5)),
         'label_offset': str(label_offset),
     }
+    with nullcontext() if needs_resize else suppress(UserError):
+        described['resize'] = json.dumps(resize_of(config))
     if category_ids:
         described['category_ids'] = json.dumps(list(category_ids))
     if 'nms' in test_cfg:

@@ -21,6 +21,7 @@ from .state import GRIDS, grids_in_text, with_grids
 # where trainers store the weights, in the order of the search; EMA weights only on request
 WEIGHTS = ('state_dict', 'model_state_dict', 'model')
 AVERAGED_WEIGHTS = ('ema_state_dict', 'model_ema', 'state_dict_ema')
+EXPORTED = ('.onnx', '.xml', '.tflite', '.pte', '.param', '.mlpackage')
 LEGACY_PICKLES = 5  # of a file of torch < 1.6, before the values
 MAX_VIEW = 2**28  # bytes of a tensor that repeats fewer values
 
@@ -50,6 +51,8 @@ def non_finite_allowed() -> bool:
 
 def check_integrity(path: Path) -> None:
     """Reject a truncated or damaged torch file, at the cost of reading it once."""
+    if path.suffix.lower() in EXPORTED:
+        raise CheckpointError(f'{path} is an exported file, not a checkpoint: give it alone')
     damaged = CheckpointError(
         f'{path} is truncated or damaged: its writing or its download was probably interrupted. '
         'Use an earlier checkpoint, or fetch the file again.'

@@ -33,7 +33,8 @@ class KeepingCheckpointHook(CheckpointHook):
         info = runner.message_hub.runtime_info
         steps = info.get('keep_ckpt_ids', ())
         info['keep_ckpt_ids'] = [step for step in steps if isinstance(step, int)]
-        info.setdefault(VALIDATED, runner.iter)
+        if VALIDATED not in info:
+            runner.message_hub.update_info(VALIDATED, runner.iter)  # saved in checkpoints
         super().before_train(runner)
         self.find_best(info)
         step = runner.epoch if self.by_epoch else runner.iter

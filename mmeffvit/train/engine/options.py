@@ -94,8 +94,15 @@ def check_accelerator(option: str) -> None:
         raise UserError(f'{option} needs an accelerator; there is none here')
 
 
+def has_amp() -> bool:
+    """Whether mmengine has mixed precision on this device."""
+    return get_device() not in ('cpu', 'mps')
+
+
 def use_mixed_precision(config: Config) -> None:
     check_accelerator('--amp')
+    if not has_amp():
+        raise UserError(f'--amp does not work on {get_device()} in mmengine: leave it out')
     kind = config.optim_wrapper.get('type', 'OptimWrapper')
     kind = getattr(kind, '__name__', kind)  # a class in configs of mmengine's new format
     if 'Amp' not in kind:  # also for our own wrapper

@@ -177,7 +177,7 @@ def check_weights(start: Checkpoint, target: Mapping[str, Tensor]) -> None:
     if wrong:
         raise CheckpointError(f'{start} does not fit the model: {listed(wrong, 4)}')
     fits = [k for k, v in start.weights.items() if k in target and v.shape == target[k].shape]
-    if not fits:
+    if not any(start.weights[key].ndim for key in fits):  # counters fit any model
         raise CheckpointError(
             f'{start} has none of the tensors of the model: its first keys are '
             f'{listed(map(repr, start.weights), 3)}. Weights of a backbone alone belong into '

@@ -134,6 +134,9 @@ def config_lines(
     ``cut`` is the model, if the last bytes of some images are missing.
     """
     batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
+    if batch < 2:
+        what = f'--batch is {overrides.batch}' if overrides.batch == 1 else 'there is one image'
+        raise UserError(f'{what}, and batch norm needs two images a step to train a classifier')
     iterations = number // batch
     epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
     rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5

@@ -160,7 +160,10 @@ def make_recipe(
         raise UserError(f'{what}, but the training set has {counted(count, "image")}')
     processes = fit_processes(overrides.processes, batch)
     is_repeated = overrides.balance and not base.is_segmentor
-    iterations = (num_repeated(pictures) if is_repeated else count) // batch
+    number = num_repeated(pictures) if is_repeated else count
+    if not base.is_segmentor:  # the sampler of epochs repeats images until all processes have some
+        number = math.ceil(number / processes) * processes
+    iterations = number // batch
     epochs = overrides.epochs or fit_epochs(base, size, count)
     if base.is_segmentor and from_scratch and not overrides.epochs:
         epochs = min(max(epochs, math.ceil(SCRATCH_STEPS / iterations)), EPOCHS[1])

@@ -5,13 +5,11 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
-from mmengine.device import get_device
-
 from mmeffvit.config.load import load_config
 from mmeffvit.data.detect import Task, detect
 from mmeffvit.data.prepare import prepare
 from mmeffvit.errors import UserError
-from mmeffvit.train.engine.options import RunOptions, TrainOptions
+from mmeffvit.train.engine.options import RunOptions, TrainOptions, has_amp
 from mmeffvit.train.engine.processes import train_in_processes
 from mmeffvit.train.engine.train import train
 from mmeffvit.utils.files import check_output, locked
@@ -104,7 +102,7 @@ def trained(
 
 def uses_amp(options: FinetuneOptions) -> bool:
     if options.amp is None:
-        return get_device() != 'cpu' and not options.cfg_options.get('amp_dtype')
+        return has_amp() and not options.cfg_options.get('amp_dtype')
     return options.amp
 
 

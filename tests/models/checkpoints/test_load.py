@@ -199,6 +199,12 @@ def test_anything_unexpected_is_an_error_and_changes_nothing(tmp_path, change, n
     assert all(torch.equal(value, before[key]) for key, value in ours.state_dict().items())
 
 
+def test_an_exported_file_is_no_damaged_checkpoint(tmp_path):
+    (tmp_path / 'model.onnx').write_bytes(b'x')
+    with pytest.raises(CheckpointError, match=r'model\.onnx is an exported file, not a checkpoint'):
+        open_checkpoint(tmp_path / 'model.onnx')
+
+
 def test_a_file_of_another_family_is_named(tmp_path):
     torch.save({'conv1.weight': torch.ones(1)}, tmp_path / 'resnet.pth')
     with pytest.raises(CheckpointError, match=r'not a checkpoint of SwiftFormer.*conv1\.weight'):

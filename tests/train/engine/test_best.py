@@ -1,5 +1,6 @@
 """Which checkpoint of a run is the best, also if the run is interrupted and resumed."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from mmengine.runner import Runner
 
+from mmeffvit.cli.console import RunConsole
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine.checkpoints import EarlyStoppingHook
 from mmeffvit.train.engine.train import make_interruptible
@@ -112,6 +114,21 @@ def test_a_validation_that_was_interrupted_is_run_when_the_run_is_resumed(by_epo
     train(tmp_path, (), epochs=2, resume=latest, by_epoch=by_epoch)
     train(tmp_path, (), resume=tmp_path / f'{unit}_3.pth', by_epoch=by_epoch)
     assert log.text.count('validating the checkpoint') == 1
+
+
+@pytest.mark.parametrize('by_epoch', [True, False])
+def test_a_resumed_run_may_begin_with_its_first_validation(by_epoch, tmp_path, log):
+    def shown(runner: Runner) -> None:
+        runner.register_hook(RunConsole(stream))
+        make_interruptible(runner)
+
+    stream = io.StringIO()
+    with pytest.raises(StopIteration):
+        train(tmp_path, (), by_epoch=by_epoch)
+    latest = tmp_path / f'{"epoch" if by_epoch else "iter"}_1.pth'
+    train(tmp_path, (0.9, 0.5, 0.6), resume=latest, by_epoch=by_epoch, prepare=shown)
+    assert log.text.count('validating the checkpoint') == 1
+    assert stream.getvalue().count('(best 90.0)') == 3
 
 
 def test_a_resumed_run_deletes_nothing_outside_of_its_folder(tmp_path):

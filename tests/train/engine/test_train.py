@@ -12,7 +12,7 @@ from mmseg.structures import SegDataSample
 from torch import nn
 
 from mmeffvit.config.build import isolated
-from mmeffvit.errors import UserError
+from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models.checkpoints import Checkpoint
 from mmeffvit.train.engine.options import use_mixed_precision
 from mmeffvit.train.engine.train import check_weights
@@ -32,6 +32,12 @@ def test_weights_that_fit_in_part_are_counted(log):
     assert not log.text
     check_weights(weights_of(other), model.state_dict())
     assert 'old.pth: 2 of 4 tensors of the model are loaded, the others are' in log.text
+
+
+def test_counters_alone_are_no_weights_of_a_model():
+    model, other = (nn.Sequential(nn.BatchNorm2d(width)) for width in (2, 3))
+    with pytest.raises(CheckpointError, match='none of the tensors of the model'):
+        check_weights(weights_of(other), model.state_dict())
 
 
 def test_a_label_map_in_color_is_named():

@@ -81,6 +81,12 @@ def test_a_classifier_reaches_its_learning_rate_and_no_batch_has_one_image(epoch
     assert names['iterations'] == number // 4
 
 
+@pytest.mark.parametrize(('number', 'batch'), [(1, None), (9, 1)])
+def test_one_image_a_step_is_too_few_for_a_classifier(number, batch):
+    with pytest.raises(UserError, match='batch norm needs two images a step'):
+        config_lines(number, Overrides(batch=batch), Start('random weights'))
+
+
 @pytest.mark.parametrize('has_test', [False, True])
 def test_a_classifier_is_tested_on_the_test_split_if_there_is_one(has_test):
     lines = config_lines(8, Overrides(), Start('random weights'), has_test=has_test)

@@ -383,6 +383,12 @@ def test_fewer_images_get_more_epochs_and_smaller_batches():
     assert fit_warm_up(many.epochs * many.iterations) == 500
 
 
+def test_the_steps_of_an_epoch_are_those_of_the_sampler_in_several_processes():
+    base, pictures = Base.of('rtmdet_swiftformer_xs'), [Picture(Path('x'), size=(64, 64))] * 19
+    found = [make_recipe(base, pictures, Overrides(batch=4, processes=n)) for n in (1, 2)]
+    assert [recipe.iterations for recipe in found] == [4, 5]  # 19 // 4, and 10 // 2
+
+
 def test_the_given_rate_is_the_one_that_the_schedule_ends_below():
     base, pictures = Base.of('rtmdet_swiftformer_xs'), [Picture(Path('x'), size=(64, 64))] * 20
     recipe = make_recipe(base, pictures, Overrides(lr=3e-5))

@@ -1,6 +1,7 @@
 """Files describe the test pipeline of their config completely, or are not written."""
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -229,3 +230,9 @@ def test_metadata_without_a_transform_of_the_pipeline_are_found_at_the_export(
     with pytest.raises(UserError, match=r'disagrees.*an input of 48 x 64 instead of 800 x 1067 pi'):
         export_model(predictor, tmp_path / 'model.onnx', options)
     assert not (tmp_path / 'model.onnx').exists()
+    monkeypatch.undo()
+    # a backbone may have any pipeline; its images need a size then
+    predictor.config.test_dataloader.dataset.pipeline[1] = dict(type='Resize', scale_factor=1.0)
+    export_model(predictor, tmp_path / 'model.onnx', options)
+    with pytest.raises(UserError, match='cannot apply Resize with scale_factor'):
+        export_model(predictor, tmp_path / 'whole.onnx', replace(options, backbone_only=False))
