@@ -459,6 +459,16 @@ def test_palettes_that_number_their_colors_differently_are_rejected(tmp_path):
     assert len(detect(tmp_path).read().classes) == 3
 
 
+def test_palettes_that_end_in_unused_colors_number_them_alike(tmp_path):
+    layouts.write(tmp_path, each('images/{}.jpg'))
+    (tmp_path / 'masks').mkdir()
+    for i, rest in enumerate(([], [0] * 762, [1] * 762)):  # 255 is ignored, whatever its color
+        image = Image.fromarray(labels(i, (0, 1, 255) if i else (0, 1)), 'P')
+        image.putpalette([0, 0, 0, 128, 0, 0, *rest])
+        image.save(tmp_path / f'masks/{i}.png')
+    assert len(detect(tmp_path).read().classes) == 2
+
+
 def test_images_in_other_formats_are_no_silent_loss_of_a_class(tmp_path):
     layouts.write(tmp_path, layouts.splits('flowers') | {'flowers/nut/4.HEIC': b'x'})
     data = detect(tmp_path).read()

@@ -238,11 +238,14 @@ def check_palettes(paths: list[Path]) -> None:
         return
     first: dict[bytes, tuple[int, Path]] = {}
     for path, palette in zip(paths, palettes, strict=True):
-        used = [value for value in values_in(path) if isinstance(value, int)] if palette else []
-        for value in used:
-            color = palette[3 * value : 3 * value + 3]
+        known = range(len(palette) // 3)
+        values = [value for value in (values_in(path) if known else ()) if value in known]
+        colors = {value: palette[3 * value : 3 * value + 3] for value in values}
+        times = Counter(colors.values())  # the unused end of a palette is black, as its beginning
+        for value in (value for value, color in colors.items() if times[color] == 1):
+            color = colors[value]
             other, example = first.setdefault(color, (value, path))
-            if other != value and example != path:
+            if other != value:
                 raise UserError(
                     f'label maps number their colors differently: {tuple(color)} is {other} in '
                     f'{example}, and {value} in {path}; save them in RGB, with {NEEDS}'
