@@ -132,6 +132,8 @@ def read_labels(path: Path) -> NDArray:
 
 def read_palette(path: Path) -> bytes:
     """Red, green and blue of every index of an image; empty without a palette, or if unreadable."""
+    if not os.path.isfile(path):  # opening a pipe would block
+        return b''
     with suppress(Exception), open_image(path) as image:  # decoders raise various exceptions
         return bytes(image.getpalette() or ()) if image.mode == 'P' else b''
     return b''
