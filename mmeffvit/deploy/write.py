@@ -77,7 +77,7 @@ def write(
         try:
             run = kind.runner(path, exported)
         except UserError as error:
-            if options.opset == OPSET:
+            if options.opset <= OPSET:
                 raise
             raise UserError(
                 f'{kind.runtime} cannot run the file with --opset {options.opset}: give a lower '

@@ -170,8 +170,8 @@ def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
     found = sample.pred_instances
     found = found[found.scores.argsort(descending=True, stable=True)]
     boxes = found.bboxes.numpy().astype(np.float32)
-    if 'masks' in found and not boxes.any():  # of SOLO and its successors
-        masks = found.masks.numpy().astype(bool)
+    masks = found.masks.numpy().astype(bool) if 'masks' in found else None
+    if masks is not None and not boxes.any():  # of SOLO and its successors
         boxes = np.array([box_of(m) if m.any() else (0,) * 4 for m in masks], np.float32)
         boxes = boxes.reshape(-1, 4)
     detections = Detections(
@@ -181,7 +181,7 @@ def make_result(sample: 'BaseDataElement', classes: tuple[str, ...]) -> Result:
         scores=found.scores.numpy().astype(np.float32),
         labels=found.labels.numpy().astype(np.int64),
         classes=classes,
-        masks=found.masks.numpy().astype(bool) if 'masks' in found else None,
+        masks=masks,
     )
     return detections.within(sample.ori_shape[:2])
 

@@ -19,8 +19,8 @@ from mmeffvit.errors import UserError
 from .interrupts import deferred
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# suffix of the hidden temporary folder next to the target; its name is unique
 LOCK = '.mmeffvit-lock'  # in the work dir of a run
+# suffix of the hidden temporary folder next to the target; its name is unique
 PARTIAL = '.mmeffvit-partial'
 LEFT_OVER = re.compile(rf'\..+\.[0-9a-f]{{8}}{re.escape(PARTIAL)}', re.DOTALL)
 

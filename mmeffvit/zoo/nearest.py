@@ -116,12 +116,14 @@ def config_inside(checkpoint: Checkpoint) -> dict[str, Any] | None:
     stem = Path(str(values.get('work_dir'))).name  # often that of the config, which is tried first
     try:
         config = Config(values, cfg_text=checkpoint.meta['cfg'], filename=f'{stem}.py')
-        found = nearest_with_sizes(config)
-    except (UserError, KeyError, AttributeError, TypeError) as error:
+        found = nearest_with_sizes(config) if resizing_of(config) else None
+    except (UserError, KeyError, AttributeError, TypeError):
+        found = None
+    if found is None:
         raise UserError(
             f'the config inside {checkpoint} differs from all of ours in more than numbers: '
             f'give its own config: CONFIG {checkpoint}'
-        ) from error
+        )
     return describe_config(*found, checkpoint.dataset_meta)
 
 

@@ -136,7 +136,7 @@ def config_lines(
     batch = min(int(overrides.batch or min(BATCH, max(2, number // ITERATIONS))), number)
     if batch < 2:
         what = f'--batch is {overrides.batch}' if overrides.batch == 1 else 'there is one image'
-        raise UserError(f'{what}, and batch norm needs two images a step to train a classifier')
+        raise UserError(f'{what}, and a classifier with batch norm needs a batch size of 2 or more')
     iterations = number // batch
     epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
     rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5

@@ -82,8 +82,8 @@ def test_a_classifier_reaches_its_learning_rate_and_no_batch_has_one_image(epoch
 
 
 @pytest.mark.parametrize(('number', 'batch'), [(1, None), (9, 1)])
-def test_one_image_a_step_is_too_few_for_a_classifier(number, batch):
-    with pytest.raises(UserError, match='batch norm needs two images a step'):
+def test_a_batch_of_one_image_is_too_small_for_a_classifier(number, batch):
+    with pytest.raises(UserError, match='batch norm needs a batch size of 2 or more'):
         config_lines(number, Overrides(batch=batch), Start('random weights'))
 
 
