@@ -209,8 +209,10 @@ class OpenMMLab(Ours):
         ours = run.folder / 'ours.py'
         write_run(run.data, base, ours, options)
         config = Config.fromfile(ours)
-        peer = get_config(self.model)
-        config.model = with_classes(peer.model.to_dict(), len(run.found.about.classes))
+        peer = with_classes(get_config(self.model).model.to_dict(), len(run.found.about.classes))
+        # Theirs pad every crop to the size of another dataset, or enlarge the images.
+        peer['data_preprocessor'] = config.model.data_preprocessor
+        config.model = peer
         config.pop('custom_imports', None)
         return config.dump()
 

@@ -22,6 +22,7 @@ from benchmarks.public.data import (
     CELLS,
     SETS,
     Located,
+    Sample,
     digest_of,
     label_map,
     locate,
@@ -79,6 +80,22 @@ def test_a_set_that_is_missing_or_changed_is_refused_with_the_command_that_gets_
     changed.write_text(changed.read_text().replace('RBC', 'WBC'))
     with pytest.raises(UserError, match=r'\(6, 2, 2\) images .*published are'):
         locate('bccd', tmp_path / 'data')
+
+
+def roads(folder: Path) -> Located:
+    """A set in the layout of CamVid: all of its classes in each of 4, 1 and 1 images."""
+    folder.mkdir()
+    labels = np.repeat(np.arange(12, dtype=np.uint8), 8)[None].repeat(64, axis=0)
+    splits: dict[str, list[Sample]] = {}
+    for split, number in zip(('train', 'val', 'test'), (4, 1, 1), strict=True):
+        splits[split] = []
+        for i in range(number):
+            sample = Sample(folder / f'{split}_{i}.png', folder / f'{split}_{i}_labels.png')
+            colors = np.random.default_rng([len(splits), i]).integers(0, 255, (*labels.shape, 3))
+            cv2.imwrite(str(sample.image), colors)
+            cv2.imwrite(str(sample.annotation), labels)
+            splits[split].append(sample)
+    return Located('camvid', folder, splits)
 
 
 @needs_data
@@ -183,15 +200,21 @@ def test_a_peer_of_openmmlab_is_its_model_with_our_recipe(
 ) -> None:
     contender = next(c for c in CONTENDERS if c.name == name)
     assert isinstance(contender, OpenMMLab)
-    model = with_classes(get_config(contender.model).model.to_dict(), 3)
-    assert 'SyncBN' not in str(model)
-    assert "'Pretrained'" not in str(model)
-    if contender.task == 'detection':
-        (tmp_path / 'run').mkdir()
-        text = contender.written(Run(cells, tmp_path / 'run', 0, 3))
-        (tmp_path / 'written.py').write_text(text)
-        config = Config.fromfile(tmp_path / 'written.py')
-        assert config.model.to_dict() == model
+    found = cells if contender.task == 'detection' else roads(tmp_path / 'camvid')
+    (tmp_path / 'run').mkdir()
+    text = contender.written(Run(found, tmp_path / 'run', 0, 3))
+    (tmp_path / 'written.py').write_text(text)
+    config = Config.fromfile(tmp_path / 'written.py')
+    model = config.model.to_dict()
+    own = with_classes(get_config(contender.model).model.to_dict(), len(found.about.classes))
+    assert 'SyncBN' not in str(own)
+    assert "'Pretrained'" not in str(own)
+    ours = Config.fromfile(tmp_path / 'run' / 'ours.py').model.data_preprocessor.to_dict()
+    assert model == own | {'data_preprocessor': ours}
+    assert not ours.get('batch_augments')
+    if contender.task == 'segmentation':  # not 512 or 1024 pixels of padding
+        assert ours['size'] == (64, 96)
+    else:
         assert config.train_cfg.max_epochs == 3
 
 
