@@ -12,7 +12,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
 from mmeffvit.utils.text import counted, listed
 
-from .faults import Findings
+from .faults import IMAGE_UNLISTED, Findings
 from .formats import (
     boxes_csv,
     class_folders,
@@ -117,11 +117,23 @@ class Found:
     def read(self) -> DataSet:
         """Read the dataset."""
         data = FORMATS[self.format].read(*self.match.place, Findings())
+        if self.task is Task.OBJECTS:
+            note_unused(data)
         if 'train' not in data.splits:
             raise UserError(
                 f'{data.root} has images of {listed(data.splits)}, but none to train on'
             )
         return data
+
+
+def note_unused(data: DataSet) -> None:
+    """Add a note of images that no annotation names, in the folders of those that one does."""
+    used = {picture.path for part in data.splits.values() for picture in part}
+    if any(fault.left_out for fault in data.findings.counts):  # which may name them
+        return
+    for folder in sorted({path.parent for path in used}):
+        for path in sorted({*filter(is_image, folder.iterdir())} - used):
+            data.findings.add(IMAGE_UNLISTED, path)
 
 
 def detect(path: Path, format: str | None = None) -> Found:

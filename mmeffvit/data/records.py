@@ -20,7 +20,9 @@ SPLIT_NAMES = {
 }  # fmt: skip
 WHOLE = ('dev', 'eval', 'evaluation')  # only alone: not in `test-dev` and `eval_board`
 WORD = re.compile('[a-z]+')
-CAMEL = re.compile('(?<=[a-z])(?=[A-Z])(?!Ids)')  # ends of words, but one word in `labelTrainIds`
+# ends of words, also of `X` in `XTrain`, but `labelTrainIds` is one word
+CAMEL = re.compile('(?<=[a-z])(?=[A-Z])(?!Ids)|(?<=[A-Z])(?=[A-Z][a-z])')
+NNUNET = re.compile('(?<=images|labels)T([rs])(?![A-Za-z])')
 BOTH = re.compile('train[_ -]val(?![a-z])')  # to train on, as in the name `trainval`
 
 
@@ -131,6 +133,7 @@ def split_of_file(path: Path, root: Path) -> str | None:
 
 def split_in(name: str) -> str | None:
     """The split that a word of a name or path tells: val for ``instances_val2017``."""
+    name = NNUNET.sub(lambda found: ' train' if found[1] == 'r' else ' test', name)
     parts = BOTH.sub('train', CAMEL.sub(' ', name).lower()).split('/')
     words = [w for part in parts for w in WORD.findall(part) if w == part or w not in WHOLE]
     return next((SPLIT_NAMES[word] for word in reversed(words) if word in SPLIT_NAMES), None)

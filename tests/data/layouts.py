@@ -598,6 +598,44 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
             'masks', dict(train=3), 3),
     'Imagenette': (splits('train', 'val') | {'noisy.csv': 'path,is_valid\n'},
                    'classes', dict(train=6, val=6), 2),
+    'KITTI of OpenPCDet': (
+        {**kitti(), 'ImageSets/train.txt': '0\n1\n', 'ImageSets/val.txt': '2\n',
+         'ImageSets/test.txt': lines('{}')}, 'kitti', dict(train=2, val=1), 6),
+    'HollywoodHeads': (
+        {**each('JPEGImages/{}.jpeg'), 'Splits/train.txt': '0\n1\n', 'Splits/val.txt': '2\n',
+         **each('Annotations/{}.xml', lambda i: voc(f'{i}.jpeg', boxes(i)))},
+        'voc', dict(train=2, val=1), 6),
+    'labelme with lists': (
+        {**labelme(), 'train.txt': '0\n1\n', 'val.txt': '2\n'},
+        'labelme', dict(train=2, val=1), 6),
+    'YOLO with lists of VOC': (
+        {'classes.txt': 'bolt\nnut', **each('images/{}.jpg'), **each('labels/{}.txt', yolo),
+         'ImageSets/Main/train.txt': '0\n1\n', 'ImageSets/Main/val.txt': '2\n'},
+        'darknet', dict(train=2, val=1), 6),
+    'DOTA of Ultralytics': (
+        {'data.yaml': 'train: images/train\nval: images/val\nnames: [bolt, nut]\n',
+         **{f'{kind}/{split}{ending}/{split}{i}.{suffix}': IMAGE if suffix == 'jpg' else yolo(i)
+            for split in ('train', 'val') for i in N for kind, ending, suffix in (
+                ('images', '', 'jpg'), ('labels', '', 'txt'), ('labels', '_original', 'txt'))}},
+        'yolo', dict(train=3, val=3), 12),
+    'TrayDataset': (
+        both('XTrain/{}', 'yTrain/{}', labels) | both('XTest/t{}', 'yTest/t{}', labels),
+        'masks', dict(train=3, test=3), 3),
+    'CVC-ClinicDB': (
+        {**each('PNG/Original/{}.png'), **each('PNG/Ground Truth/{}.png', disks),
+         **each('TIF/Original/{}.tif'), **each('TIF/Ground Truth/{}.tif', disks)},
+        'masks', dict(train=3), 2),
+    'ISIC 2017': (
+        {**both('Data/ISIC_{}', 'GroundTruth/ISIC_{}_segmentation', disks),
+         **each('Data/ISIC_{}_superpixels.png')}, 'masks', dict(train=3), 2),
+    'CamSeq': (
+        {**each('a{}.png'), **each('a{}_L.png', colored), 'label_colors.txt': COLORS},
+        'masks', dict(train=3), 3),
+    'classes whose names have words for label maps': (
+        each('AnnualCrop/{}.png') | each('groundnut/{}.png'), 'classes', dict(train=6), 2),
+    'classes of one split': (
+        splits('d/training_set', classes=('cat', 'dog')) | {'d/single_prediction/1.jpg': IMAGE},
+        'classes', dict(train=6), 2),
     'Intel': (splits('seg_train/seg_train', 'seg_test/seg_test') | each('seg_pred/seg_pred/{}.jpg'),
               'classes', dict(train=6, test=6), 2),
     'two classes of numbered photos': (
@@ -666,6 +704,28 @@ REFUSED: dict[str, tuple[Layout, str]] = {
     'a text beside a photograph': (
         splits('flowers') | {'flowers/bolt/flowersbolt0.txt': '12 14 30 40 rose'},
         r'5 words a line\n.*\n.*bolt0\.txt may hold annotations'),
+    'malaria': (
+        splits('cell_images', 'cell_images/cell_images', classes=('bolt', 'nut')),
+        r'would be classes \(bolt, cell_images, nut\), but cell_images has folders of images'),
+    'New Plant Diseases': (
+        splits('plants/plants/train', 'plants/plants/valid') | {'test/test/0.jpg': IMAGE},
+        r'plants has folders of images as well \(train, valid\)'),
+    'PlantVillage': (
+        splits('color', 'grayscale'), r'color has folders of images as well \(bolt, nut\)'),
+    'HAM10000': (
+        {**each('ham_part_1/{}.jpg'), **each('ham_part_2/I{}.jpg'),
+         'meta.csv': 'lesion_id,image_id,dx\n' + lines('L{0},I{0},nv')},
+        'with the columns lesion_id, image_id, dx'),
+    'nnU-Net': (
+        {**each('imagesTr/{}_0000.png'), **each('labelsTr/{}.png', labels), 'dataset.json': '{}'},
+        'in no known format: it has 6 images'),
+    'digits': (
+        each('0/{}.png') | each('1/{}.png', lambda i: labels(i, range(80 * i, 80 * i + 60))),
+        '--images DIR --masks DIR, or --format classes'),
+    'darknet without its list to validate on': (
+        {'obj.data': 'train = train.txt\nvalid = x/test.txt\nnames = obj.names\n',
+         'obj.names': 'bolt\nnut\n', 'train.txt': lines('{}.jpg'), **each('{}.jpg'),
+         **each('{}.txt', yolo)}, r"obj\.data: 'x/test\.txt', to validate on, does not exist"),
     'CVAT for MOT': (each('img1/{}.png') | {'gt/gt.txt': lines('{},1,5,10,30,20,1,1,1.0')},
                      r'\.txt of 9 numbers a line'),
 }  # fmt: skip

@@ -18,7 +18,7 @@ from tests.data.sets import counts, files_in
 
 OTHERS = {  # formats that fit as well
     'BCCD': 'csv', 'COCO 2017 with panoptic maps': 'masks', 'VOC 2007 and 2012': 'masks',
-    **dict.fromkeys(('CamVid', 'Cityscapes of CVAT', 'KITTI of CVAT', 'NYU'), 'classes'),
+    **dict.fromkeys(('KITTI of CVAT', 'ISIC 2017'), 'classes'),
 }  # fmt: skip
 
 

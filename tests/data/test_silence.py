@@ -414,6 +414,7 @@ def test_what_a_list_or_a_folder_leaves_out(label, tmp_path):
         ('TrainDataset/mask', 'train'), ('TestDataset/CVC-300', 'test'), ('valset', 'val'),
         ('images/dev', 'val'), ('VALIDATE', 'val'), ('Evaluation', 'val'), ('TrainVal', 'train'),
         ('VisDrone-DET-test-dev', 'test'), ('eval_board', None), ('val/labelTrainIds', 'val'),
+        ('XTrain', 'train'), ('imagesTs', 'test'), ('JPEGImages', None), ('imagesTrue', None),
     ],
 )  # fmt: skip
 def test_words_of_a_name_tell_its_split(name, split):
@@ -423,6 +424,22 @@ def test_words_of_a_name_tell_its_split(name, split):
 def test_folders_of_classes_may_be_named_as_splits(tmp_path):
     layouts.write(tmp_path, each('dev/{}.jpg') | each('eval/{}.jpg') | each('prod/{}.jpg'))
     assert read(tmp_path, PrepareOptions()).classes == ['dev', 'eval', 'prod']
+
+
+def test_masks_of_objects_may_be_called_as_other_images(tmp_path):
+    layout = {f'masks/{i}/{k}.png': disks(i) for i in range(3) for k in range(i + 2)}
+    layout |= {'masks/a/0.png': disks(0)}
+    data = detect(layouts.write(tmp_path, each('images/{}.png') | layout)).read()
+    assert [len(p.objects) for p in data.splits['train']] == [2, 3, 4]
+    assert data.findings.counts == {faults.IMAGE_MISSING: 1}
+
+
+@pytest.mark.parametrize('layout', ['labelme', 'VIA 2', 'CSV of TensorFlow'])
+def test_images_that_no_annotation_names_are_noted(layout, tmp_path):
+    content, *_ = layouts.READ[layout]
+    folder = 'images/' if any(name.startswith('images/') for name in content) else ''
+    data = detect(layouts.write(tmp_path, content | {f'{folder}other.jpg': IMAGE})).read()
+    assert (counts(data), data.findings.counts) == (dict(train=3), {faults.IMAGE_UNLISTED: 1})
 
 
 def test_labels_of_kitti_without_their_image_are_missing_images(tmp_path):

@@ -1,6 +1,8 @@
 """Classification datasets: a folder of images per class, with or without `train/` and `val/`."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmeffvit.data.faults import IMAGE_BROKEN, IMAGE_UNLISTED, Findings
@@ -14,11 +16,13 @@ from mmeffvit.utils.text import counted, listed
 from .label_maps import LOSSLESS
 
 NAME = 'a folder per class'
+PREFIXED = re.compile('(?i:images|labels|masks|annotations)(?![a-z])')  # imagesTr, images_001
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
 PAIRED = ('image', 'img', 'imgs', 'label', 'mask', 'gt')  # beside a folder with the same names
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
 HIDDEN = ('.', '__MACOSX', 'work_dirs')  # the last has runs
 UNREAD = ('.heic', '.heif', '.gif', '.jp2', '.tga')  # images in formats that training does not read
+HEADING = 4000  # bytes of a table that are looked at
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 
 
@@ -33,7 +37,7 @@ def find(tree: Tree) -> Match | None:
         return None
     filled = {folder for path in tree.folders for folder in (path, *path.parents)}
     root = enter(tree.root, filled)
-    if any(folder.name.lower() in OTHERS for folder in folders_in(root)):
+    if any(PREFIXED.match(folder.name) for folder in folders_in(root)):
         return None
     found = {split: enter(folder, filled) for split, folder in splits_in(root, filled).items()}
     labeled = [f for split, f in found.items() if split != 'test' or folders_in(f)]  # not Kaggle's
@@ -43,6 +47,9 @@ def find(tree: Tree) -> Match | None:
     if any(p.stem in names or p.parent not in filled for p in tree.of(*TEXTS)) or are_pairs(tree):
         return None
     classes = folders_in(found['train'])
+    if are_parts(tree, classes):
+        return None
+    check_inner(classes, filled)
     why = f'{counted(len(classes), "folder")} of images and nothing else'
     return Match((tree, found), why)
 
@@ -69,7 +76,8 @@ def splits_in(root: Path, filled: set[Path]) -> dict[str, Path]:
         if split:
             named[split] = folder
     worded = {split: folder for folder in inner if (split := split_in(folder.name))}
-    found = named if 'train' in named or len(worded) < 2 else worded  # seg_train and seg_test
+    is_split = len(worded) > 1 or all(has_classes(folder, filled) for folder in worded.values())
+    found = named if 'train' in named or not is_split else worded  # seg_train and seg_test
     return found if 'train' in found else {'train': root}
 
 
@@ -87,13 +95,41 @@ def are_pairs(tree: Tree) -> bool:
     return False
 
 
+def are_parts(tree: Tree, classes: Sequence[Path]) -> bool:
+    """Whether the folders are numbered parts of one set, whose classes a table has."""
+    kinds = {re.sub(r'\d+', '', folder.name) for folder in classes}
+    if len(kinds) > 1 or not all(kinds):
+        return False
+    names = {name for path in tree.images for name in (path.stem, path.name)}
+    heads = (tree.head(p)[:HEADING].decode(errors='replace') for p in tree.of('.csv', '.txt'))
+    return any(names.intersection(re.split(r'[\s,;"]+', head)) for head in heads)
+
+
+def check_inner(classes: Sequence[Path], filled: set[Path]) -> None:
+    """Reject folders that have splits or the same classes inside, as two exports in one folder."""
+    names = [folder.name for folder in classes]
+    inner = {
+        folder: [each.name for each in folders_in(enter(folder, filled)) if each in filled]
+        for folder in classes
+    }
+    shared = Counter(name for found in inner.values() if len(found) > 1 for name in found)
+    for folder, found in inner.items():
+        is_split = any(name.lower() in SPLIT_NAMES for name in found)
+        if is_split or {*names} & {*found} or sum(shared[name] > 1 for name in found) > 1:
+            raise UserError(
+                f'the folders of {folder.parent} would be classes ({listed(names)}), but '
+                f'{folder.name} has folders of images as well ({listed(found)}): give the folder '
+                'whose folders are the classes, or have train/CLASS and val/CLASS'
+            )
+
+
 def folders_in(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith(HIDDEN))
 
 
 def has_classes(folder: Path, filled: set[Path]) -> bool:
     classes = folders_in(folder)
-    is_other = any(each.name.lower() in OTHERS for each in classes)
+    is_other = any(map(PREFIXED.match, (each.name for each in classes)))
     return not is_other and sum(each in filled for each in classes) > 1
 
 

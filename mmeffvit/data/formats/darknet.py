@@ -13,7 +13,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted, listed
 
 from .shapes import LIMIT
-from .voc import lists_above
+from .voc import lists_in
 from .yolo import find_listed, find_orphans, labels_of, read_pictures, resolve
 
 NAME = 'YOLO'
@@ -34,8 +34,14 @@ def find(tree: Tree) -> Match | None:
             if names is None or train is None:
                 absent = settings['train' if names else 'names']
                 raise UserError(f'{path}: {absent!r:.200} does not exist below {tree.root}')
-            lists = {SPLIT_NAMES[key]: found for key, place in settings.items()
-                     if key in SPLIT_NAMES and (found := resolve(place, tree.root))}  # fmt: skip
+            named = {SPLIT_NAMES[key]: place for key, place in settings.items()
+                     if key in SPLIT_NAMES}  # fmt: skip
+            lists = {s: found for s, place in named.items() if (found := resolve(place, tree.root))}
+            if 'val' in named and 'val' not in lists:
+                raise UserError(
+                    f'{path}: {named["val"]!r:.200}, to validate on, does not exist below '
+                    f'{tree.root}: copy it, or remove the line'
+                )
             return Match((tree, names, lists), f"{path.name}, darknet's, names {names.name}")
     if tree.given is not None:
         return None
@@ -55,7 +61,7 @@ def find(tree: Tree) -> Match | None:
                 f'{named[0]} and {path} number the classes differently: number them alike in all '
                 'labels, and give both the same lines'
             )
-    lists = {SPLIT_NAMES[p.stem.lower()]: p for p in lists_above(tree, labels)
+    lists = {SPLIT_NAMES[p.stem.lower()]: p for p in lists_in(tree, labels)
              if p.stem.lower() in SPLIT_NAMES and p not in labels}  # fmt: skip
     why = f'{counted(len(labels), "text file")} of a class and a box a line, names in '
     return Match((tree, named[0], lists), why + named[0].name)

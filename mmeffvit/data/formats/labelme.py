@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from mmeffvit.data import faults
-from mmeffvit.data.records import DataSet, Object, Picture, named_split
+from mmeffvit.data.records import DataSet, Object, Picture
 from mmeffvit.data.tree import Match, Tree
 
 from .builder import Builder
 from .shapes import box_of, ellipse, placed, points_of, size_of, unpack_png
+from .voc import with_splits
 
 NAME = 'labelme'
 
@@ -26,16 +27,16 @@ def is_labelme(content: bytes) -> bool:
 def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
-    for path, content in builder.json_files(paths, 'shapes'):
-        read_file(path, content, builder)
+    splits = dict(with_splits(tree, paths, findings))
+    for path, content in builder.json_files(splits, 'shapes'):
+        read_file(path, content, builder, splits[path])
     return builder.build(NAME, paths)
 
 
-def read_file(path: Path, content: dict, builder: Builder) -> None:
+def read_file(path: Path, content: dict, builder: Builder, split: str | None) -> None:
     """Add an image with its shapes; its name may have the path of a folder on another machine."""
     size = size_of(content.get('imageHeight'), content.get('imageWidth'))
     image = builder.own_image(path, str(content.get('imagePath') or '').replace('\\', '/'))
-    split = named_split(path.parent, builder.root)
     picture = builder.place(image, size, split) if image else None
     groups: dict[Any, Object] = {}
 

@@ -14,12 +14,13 @@ import numpy as np
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
-from mmeffvit.data.records import WORD, DataSet, Picture, named_split, split_in, split_of
+from mmeffvit.data.records import CAMEL, WORD, DataSet, Picture, named_split, split_in, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import Unreadable
 from mmeffvit.utils.text import counted, listed
 
+from . import class_folders
 from .label_maps import (
     IGNORED,
     LOSSLESS,
@@ -31,14 +32,18 @@ from .label_maps import (
     read_table,
     read_values,
 )
-from .voc import LISTS, lists_above, read_splits
+from .voc import LISTS, in_folder_of_lists, lists_above, read_splits
 
 NAME = 'images and label maps'
 # words of the names of folders and files, where what the files are does not tell
-MAPS = ('mask', 'label', 'annot', 'gt', 'ground', 'truth', 'seg', 'ann', 'manual')
-IMAGES = ('image', 'img', 'jpeg', 'photo', 'picture', 'rgb', 'leftimg')
-OTHER_MAPS = ('instance', 'object', 'visual', 'viz', 'overlay', 'edge', 'color', 'panoptic')
-NO_IMAGES = ('overlay', 'blend', 'visual', 'viz', 'preview', 'depth', 'nir', 'thermal')
+MAPS = re.compile(  # the short ones are not part of other words, such as `AnnualCrop`
+    'mask|label|annot|truth|segm|'
+    '(?<![a-z])(train|val|test)?(gt|ground|seg|anno?|manual)s?(train|val|test)?(?![a-z])'
+)
+IMAGES = re.compile('image|img|jpeg|photo|picture|rgb')
+OTHER_MAPS = re.compile('instance|object|visual|viz|overlay|edge|color|panoptic')
+NO_IMAGES = re.compile('overlay|blend|visual|viz|preview|depth|nir|thermal|superpixel')
+KNOWN = (MAPS, IMAGES, OTHER_MAPS, NO_IMAGES, re.compile('ids'))
 BEST = 'labeltrainids'  # of Cityscapes, whose other maps have classes that are not trained
 AFFIX = re.compile(r'[_. -][A-Za-z][A-Za-z0-9]*$|(?<=\d)[A-Za-z]+$')
 PREFIX = re.compile(r'^[A-Za-z]+[_. -]?(?=\d)|^[A-Za-z]+[_. -]')
@@ -78,22 +83,27 @@ class Group:
         In JPEG, they are masks of black and white that are named so.
         """
         is_named = self.is_named(MAPS) and not self.is_named(IMAGES)
-        sampled = self.paths[:: max(1, len(self.paths) // SAMPLED)][:SAMPLED]
         if not all(path.suffix.lower() in LOSSLESS for path in self.paths[:SAMPLED]):
-            return is_named and all(map(is_black_and_white, sampled))
-        counts = [c for p in sampled if (c := num_colors(p)) is not None]
-        return is_named or bool(counts and np.median(counts) <= FEW)
+            return is_named and all(map(is_black_and_white, self.sampled))
+        return is_named or bool(self.colors and np.median(list(map(len, self.colors))) <= FEW)
 
-    def is_named(self, words: Sequence[str]) -> bool:
-        name = f'{self.folder.name} {self.ending}'.lower()
-        return any(word in name for word in words)
+    @property
+    def sampled(self) -> Sequence[Path]:
+        return self.paths[:: max(1, len(self.paths) // SAMPLED)][:SAMPLED]
+
+    @cached_property
+    def colors(self) -> list[set[int]]:
+        """The colors of the sampled files that can be read."""
+        return [found for path in self.sampled if (found := colors_of(path))]
+
+    def is_named(self, words: re.Pattern) -> bool:
+        return has(f'{self.folder.name} {self.ending}', words)
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
         """Which of several maps of one image is meant, the best first."""
-        name = f'{self.folder.parent.name}/{self.folder.name}{self.ending}'.lower()
-        is_other, is_map = (any(w in name for w in words) for words in (OTHER_MAPS, MAPS))
-        return BEST not in name, is_other, not is_map
+        name = f'{self.folder.parent.name}/{self.folder.name}{self.ending}'
+        return BEST not in name.lower(), has(name, OTHER_MAPS), not has(name, MAPS)
 
     @property
     def image_rank(self) -> tuple[bool, bool]:
@@ -116,7 +126,12 @@ def without_common(names: dict[str, Path], pattern: re.Pattern) -> dict[str, Pat
 
 def is_known(affix: str) -> bool:
     """Whether an affix is a word for images or maps."""
-    return any(word in affix.lower() for word in (*MAPS, *OTHER_MAPS, *IMAGES, 'ids'))
+    return any(has(affix, words) for words in KNOWN)
+
+
+def has(name: str, words: re.Pattern) -> bool:
+    """Whether a name has one of these words."""
+    return bool(words.search(CAMEL.sub(' ', name).lower()))
 
 
 def is_black_and_white(path: Path) -> bool:
@@ -126,12 +141,12 @@ def is_black_and_white(path: Path) -> bool:
         return False
 
 
-def num_colors(path: Path) -> int | None:
-    """The number of colors of an image; None if it cannot be read."""
+def colors_of(path: Path) -> set[int]:
+    """The colors of an image; none if it cannot be read."""
     try:
-        return len(np.unique(packed_colors(path)))
+        return {*np.unique(packed_colors(path)).tolist()}
     except Unreadable:
-        return None
+        return set()
 
 
 @dataclass(frozen=True)
@@ -151,9 +166,22 @@ def find(tree: Tree) -> Match | None:
     if not pairs:
         return None
     first = pairs[0]
+    if may_be_classes(first) and class_folders.find(tree):
+        raise UserError(
+            f'{first.images.shown} and {first.maps.shown} have files of the same names, which may '
+            'be images and label maps, or images of two classes: give --images DIR --masks DIR, '
+            'or --format classes'
+        )
     shown = [str(Path(each.shown).relative_to(tree.root)) for each in (first.images, first.maps)]
     more = f', and {counted(len(pairs) - 1, "other pair")}' if len(pairs) > 1 else ''
     return Match((tree, pairs), f'the files of {shown[0]} and {shown[1]} have the same names{more}')
+
+
+def may_be_classes(pair: Pair) -> bool:
+    """Whether files of few colors, but of others in each, may be images like handwritten digits."""
+    groups = (pair.images, pair.maps)
+    are_named = any(group.is_named(words) for group in groups for words in (MAPS, IMAGES))
+    return not are_named and len(set().union(*pair.maps.colors)) > FEW
 
 
 def candidates_in(tree: Tree) -> Iterator[list[Pair]]:
@@ -208,12 +236,16 @@ def misfit(maps: Group, colors: dict) -> float:
 
 
 def split_by_ending(folder: Path, paths: Sequence[Path]) -> list[Group]:
-    """The files of a folder, divided where several have the same name but for a known ending."""
-    endings: dict[str, list[Path]] = defaultdict(list)
+    """The files of a folder, divided by known endings, and by others that only some names have."""
+    by_affix: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
         match = AFFIX.search(path.stem)
-        ending = match.group() if match and match.start() else ''
-        endings[ending if is_known(ending) else ''].append(path)
+        by_affix[match.group() if match and match.start() else ''].append(path)
+    stems = {path.stem for path in paths}
+    endings: dict[str, list[Path]] = defaultdict(list)
+    for affix, found in by_affix.items():
+        is_beside = all(path.stem.removesuffix(affix) in stems for path in found)
+        endings[affix if is_known(affix) or (affix and is_beside) else ''] += found
     if len(endings) == 1:  # images beside maps of the same name, if the suffix tells
         lossy = [path for path in paths if path.suffix.lower() not in LOSSLESS]
         rest = [path for path in paths if path.suffix.lower() in LOSSLESS]
@@ -267,13 +299,28 @@ def read(tree: Tree, pairs: list[Pair], findings: Findings) -> DataSet:
     # images that no list names are to train on, if there is only a list to validate
     rest = 'train' if lists and 'train' not in lists.values() else None
     splits: dict[str, list[Picture]] = defaultdict(list)
-    for pair in pairs:
+    for pair in without_copies(pairs, findings):
+        folders = [group.folder for group in (pair.images, pair.maps)]
+        split = next(filter(None, (named_split(f, tree.root) for f in folders)), 'train')
         for picture in pictures_in(pair, {} if rest else lists, findings):
-            default = rest or split_of(picture.path.parent, tree.root)
+            default = rest or split
             splits[lists.get(picture.path, default)].append(picture)
     if not splits.get('train'):
         raise UserError(f'{tree.root}: no image to train on has a label map')
     return dataset_of(tree.root, dict(splits), findings)
+
+
+def without_copies(pairs: Sequence[Pair], findings: Findings) -> Iterator[Pair]:
+    """The pairs, but for the same files in another image format, such as PNG/ beside TIF/."""
+    kept: dict[tuple[str, frozenset[str]], set[str]] = {}
+    for pair in pairs:
+        names = frozenset(path.stem for path in pair.matched)
+        suffixes = {path.suffix.lower() for path in pair.matched}
+        if kept.setdefault((pair.images.folder.name.lower(), names), suffixes) & suffixes:
+            yield pair
+            continue
+        for path in pair.matched:
+            findings.add(faults.IMAGE_UNLISTED, f'{path}, again in another format')
 
 
 def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[Path, str]:
@@ -284,7 +331,7 @@ def lists_in(tree: Tree, pairs: Sequence[Pair], findings: Findings) -> dict[Path
     # for SegmentationClassContext, those in SegmentationContext
     kinds = {pair.maps.folder.name.replace('Class', '') for pair in pairs} | {'Segmentation'}
     of_voc = [p for p in paths if p.parts[-3] == 'ImageSets' and p.parts[-2] in kinds]
-    others = [path for path in paths if path.parent.name == 'splits']
+    others = [path for path in paths if in_folder_of_lists(path)]
     others += lists_above(tree, [path for pair in pairs for path in pair.maps.paths])
     images = [path for pair in pairs for path in pair.images.paths]
     return read_splits(of_voc or others, images, findings)

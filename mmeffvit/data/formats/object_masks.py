@@ -3,7 +3,7 @@
 from collections import defaultdict
 from pathlib import Path
 
-from mmeffvit.data.faults import MASK_BROKEN, MASK_SIZE, Findings
+from mmeffvit.data.faults import IMAGE_AMBIGUOUS, IMAGE_MISSING, MASK_BROKEN, MASK_SIZE, Findings
 from mmeffvit.data.records import DataSet, Object, Picture, in_words, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.utils.images import Unreadable, read_labels
@@ -23,9 +23,11 @@ def find(tree: Tree) -> Match | None:
     if tree.given is not None:
         return None
     pairs: dict[Path, list[Path]] = {}
+    others: dict[Path, list[Path]] = {}  # folders of masks with none or several images
     by_stem = defaultdict(list)
-    for path in tree.images:
-        by_stem[path.stem].append(path)
+    for path in tree.images:  # masks may be called as other images
+        if not {path.parent.name.lower(), path.parent.parent.name.lower()} & {*MASKS}:
+            by_stem[path.stem].append(path)
     for folder, masks in tree.folders.items():
         if folder.name.lower() in MASKS and folder.parent != tree.root:
             images = [
@@ -35,19 +37,28 @@ def find(tree: Tree) -> Match | None:
                 for path in found
             ]
         elif folder.parent.name.lower() in MASKS:
-            images = [p for p in by_stem[folder.name] if p.parent != folder]
+            images = by_stem[folder.name]
         else:
             continue
         if len(images) == 1:
             pairs[images[0]] = masks
+        else:
+            others[folder] = images
     if len(pairs) < 2 or sum(map(len, pairs.values())) <= len(pairs):
         return None
     why = f'{counted(len(pairs), "image")} with a folder of masks each'
-    return Match((tree, pairs), why)
+    return Match((tree, pairs, others), why)
 
 
-def read(tree: Tree, pairs: dict[Path, list[Path]], findings: Findings) -> DataSet:
+def read(
+    tree: Tree,
+    pairs: dict[Path, list[Path]],
+    others: dict[Path, list[Path]],
+    findings: Findings,
+) -> DataSet:
     """Read the masks of :func:`find`: what is not black is the object."""
+    for folder, images in others.items():
+        findings.add(IMAGE_AMBIGUOUS if images else IMAGE_MISSING, f'the image of {folder}')
     paths = [path for masks in pairs.values() for path in masks]
     found = dict(zip(paths, in_threads(read_mask, paths, 'masks'), strict=True))
     splits: dict[str, list[Picture]] = defaultdict(list)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -22,6 +22,7 @@ from .xml import parse_xml
 NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
 LISTS = ('trainval.txt', *(f'{name}.txt' for name in SPLIT_NAMES))
+FOLDERS = ('imagesets', 'splits', 'split', 'lists', 'list')  # of lists
 DECLARED = re.compile(rb'<\?xml[^>]*encoding=["\'](?!(?i:utf-?8))')
 ROOT = re.compile(rb'<annotation(?![\w.-])')
 
@@ -35,16 +36,8 @@ def find(tree: Tree) -> Match | None:
 def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     """Read the files of :func:`find`."""
     builder = Builder(tree, findings)
-    sources = lists_in(tree, paths)
-    lists = read_splits(sources, paths, findings)
-    if sources and not lists and 'ImageSets' in sources[0].parts:
-        raise UserError(f'{tree.root}: {listed(sources)} name none of its .xml files')
-    rest = None if 'train' in lists.values() else 'train'  # a list to validate alone
-    for path in paths:
-        split = lists.get(path, rest) if lists else named_split(path.parent, tree.root)
-        if lists and split is None:
-            findings.add(faults.IMAGE_UNLISTED, f'the image of {path}')
-        parsed = parse(path, findings) if split or not lists else None
+    for path, split in with_splits(tree, paths, findings):
+        parsed = parse(path, findings)
         if parsed is not None and parsed[0].tag == 'annotation':
             root, lines, size = parsed
             name = (root.findtext('filename') or '').strip().replace('\\', '/')
@@ -54,12 +47,32 @@ def read(tree: Tree, paths: list[Path], findings: Findings) -> DataSet:
     return builder.build(NAME, ['any .xml file'])
 
 
+def with_splits(
+    tree: Tree, paths: Sequence[Path], findings: Findings, lists: Sequence[Path] | None = None
+) -> Iterator[tuple[Path, str | None]]:
+    """The annotation files, one per image, that are in a list, or all; each with its split."""
+    sources = lists_in(tree, paths) if lists is None else lists
+    listing = read_splits(sources, paths, findings)
+    if sources and not listing and 'imagesets' in map(str.lower, sources[0].parts):
+        raise UserError(f'{tree.root}: {listed(sources)} name none of its {paths[0].suffix} files')
+    rest = None if 'train' in listing.values() else 'train'  # a list to validate alone
+    for path in paths:
+        split = listing.get(path, rest) if listing else named_split(path.parent, tree.root)
+        if listing and split is None:
+            findings.add(faults.IMAGE_UNLISTED, f'the image of {path}')
+        else:
+            yield path, split
+
+
 def lists_in(tree: Tree, paths: Sequence[Path]) -> list[Path]:
-    """The lists of ``ImageSets/Main``, else of ``ImageSets``, ``splits`` or :func:`lists_above`."""
+    """The lists of ``ImageSets/Main``, else in a folder for lists, or :func:`lists_above`."""
     named = tree.named(*LISTS)
-    main = [path for path in named if path.parts[-3:-1] == ('ImageSets', 'Main')]
-    folders = ('ImageSets', 'splits')
-    return main or [p for p in named if p.parent.name in folders] + lists_above(tree, paths)
+    main = [p for p in named if [part.lower() for part in p.parts[-3:-1]] == ['imagesets', 'main']]
+    return main or [p for p in named if in_folder_of_lists(p)] + lists_above(tree, paths)
+
+
+def in_folder_of_lists(path: Path) -> bool:
+    return path.parent.name.lower() in FOLDERS
 
 
 def lists_above(tree: Tree, paths: Sequence[Path]) -> list[Path]:

@@ -27,6 +27,7 @@ KEYS = dict(train='train', val='val', valid='val', validation='val', test='test'
 # folders of the labels of images
 LABELS = {'images': 'labels', 'Images': 'Labels', 'JPEGImages': 'labels'}
 # text files beside labels
+ORIGINAL = '_original'
 NOT_LABELS = (
     'classes', 'predefined_classes', 'labels', 'names', 'train', 'trainval', 'val', 'valid', 'test',
     'readme',
@@ -325,6 +326,12 @@ def to_object(label: int, values: list[float], where: str) -> Object:
     return Object(label, box, where, mask=[values], is_relative=True)
 
 
+def is_original(path: Path) -> bool:
+    """Whether Ultralytics has converted a label of DOTA: train_original/ is beside train/."""
+    name = path.parent.name.removesuffix(ORIGINAL)
+    return name != path.parent.name and path.parent.with_name(name).is_dir()
+
+
 def find_orphans(
     used: set[Path], splits: dict[str, list[Picture]], root: Path, findings: Findings
 ) -> None:
@@ -337,7 +344,7 @@ def find_orphans(
     roots = {next((p for p in path.parents if p.name == 'labels'), path.parent) for path in used}
     for folder in sorted(roots):
         for path in sorted(folder.rglob('*.txt')):
-            if path in used or path.stem.lower() in NOT_LABELS:
+            if path in used or path.stem.lower() in NOT_LABELS or is_original(path):
                 continue
             images = finder.find(path.stem, ())
             if len(images) > 1:
