@@ -1,5 +1,6 @@
 """Results files of detectors: COCO's JSON, and pickles of ``mmeffvit test --out``."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -88,8 +89,33 @@ def read_detections(
     if not found:
         raise UserError(f'{path} has no detections: there is nothing to analyze')
     with well_formed(path):
+        renumber(found, truth.imgs, Path(path))
         check_detections(found, truth.imgs, truth.cats, path)
     return found
+
+
+def renumber(found: Sequence[Detection], images: Mapping[int, Mapping], path: Path) -> None:
+    """Give detections the image ids of the annotation file, by the names in ``FILE.images.json``.
+
+    Predictions of an exported file, which knows no annotations, number the images from 1.
+    """
+    beside = path.with_name(f'{path.stem}.images.json')
+    if not beside.is_file():
+        return
+    names = {row['id']: Path(row['file_name']).name for row in read_json(beside)}
+    known: dict[str, list[int]] = defaultdict(list)
+    for number, image in images.items():
+        known[Path(image['file_name']).name].append(number)
+    if all(number in known.get(name, [number]) for number, name in names.items()):
+        return
+    for detection in found:
+        name = names[detection['image_id']]
+        if len(known[name]) != 1:
+            raise UserError(
+                f'{path} has {name}, of which the annotation file has {len(known[name])}: give '
+                'the annotation file of these results'
+            )
+        detection['image_id'] = known[name][0]
 
 
 def check_images(samples: Sequence[dict], images: Mapping[int, Mapping], path: str | Path) -> None:

@@ -222,6 +222,18 @@ def test_detections_below_the_score_threshold_are_ignored(tmp_path):
     assert areas == pytest.approx([2 / 3, 1 / 3, 0])
 
 
+def test_images_that_are_numbered_otherwise_are_matched_by_name(tmp_path):
+    objects = [thing(CAT, LEFT, image=0), thing(DOG, RIGHT, image=1)]
+    truth = read_ground_truth(write_truth(tmp_path, objects))
+    path, names = tmp_path / 'found.json', tmp_path / 'found.images.json'
+    path.write_text(json.dumps([thing(DOG, RIGHT, 0.5, image=0), thing(CAT, LEFT, 0.5, image=7)]))
+    names.write_text(json.dumps([dict(id=0, file_name='a/1.png'), dict(id=7, file_name='0.png')]))
+    assert [row['image_id'] for row in read_detections(path, truth)] == [1, 0]
+    names.write_text(json.dumps([dict(id=0, file_name='1.png'), dict(id=7, file_name='c.png')]))
+    with pytest.raises(UserError, match=r'has c\.png, of which the annotation file has 0'):
+        read_detections(path, truth)
+
+
 def test_a_pickle_of_mmdet_has_the_same_detections(tmp_path):
     truth = read_ground_truth(write_truth(tmp_path, SCENE))
     mask = encode(np.zeros((200, 300), np.uint8, order='F'))  # its counts are bytes

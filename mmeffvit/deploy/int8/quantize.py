@@ -127,7 +127,10 @@ def quantize(
         known = replace(metadata, score_threshold=score_thr)
         return [last_steps(session.run(each), known, each.shape[2:]) for each in images]
 
-    expected = run(reference, score_thr)
+    # a float object just below the threshold may be one just above it in int8
+    expected = run(reference, score_thr / 2)
+    if min_agreement is not None and min_agreement > 1 and {'boxes', 'label_map'} & {*expected[0]}:
+        raise UserError(f'--min-agreement is {min_agreement}; give a fraction, such as 0.9')
     scores = [each['scores'] for each in expected if 'boxes' in each]
     if scores and not any(((each > 0) & (each >= score_thr)).any() for each in scores):
         raise UserError(
@@ -242,7 +245,7 @@ def note_of(
 
 
 def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]:
-    """Evenly spaced images for calibration, at most ``samples``, and others to compare on."""
+    """Evenly spaced images to calibrate, at most ``samples``, and of the others to compare on."""
     if samples < 1:
         raise UserError(f'--max-images is {samples}; give 1 or more')
     if len(paths) < 2:
@@ -252,4 +255,5 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
     chosen = {len(paths) * index // count for index in range(count)}
     calibration = [path for index, path in enumerate(paths) if index in chosen]
     rest = [path for index, path in enumerate(paths) if index not in chosen]
-    return calibration, rest[:HELD_OUT]
+    count = min(HELD_OUT, len(rest))
+    return calibration, [rest[len(rest) * index // count] for index in range(count)]

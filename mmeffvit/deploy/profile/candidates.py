@@ -17,6 +17,8 @@ from mmeffvit.deploy.formats.openvino.write import to_openvino
 from mmeffvit.deploy.formats.table import BY_SUFFIX, open_model
 from mmeffvit.deploy.graphs.base import Graph
 from mmeffvit.deploy.int8.quantize import NOTE, quantize
+from mmeffvit.deploy.runtime.last_steps import last_steps
+from mmeffvit.deploy.runtime.metadata import parse_metadata
 from mmeffvit.deploy.runtime.resizing import fixed_size, reader_of
 from mmeffvit.deploy.write import finish, noise_image
 from mmeffvit.errors import UserError
@@ -209,8 +211,14 @@ def exported_files(
         return file.compared(expect, [images])
 
     if suffix == path.suffix:
+        session, steps = open_model(path), None
+        if {*session.outputs} in ({'boxes', 'scores'}, {'logits'}):
+            known = parse_metadata(session.metadata)
+            steps = partial(last_steps, metadata=known, size=images.shape[2:])
         precision = 'int8' if is_int8 else 'float32'
-        yield Candidate(BY_SUFFIX[suffix].runtime, precision, path, reason='the file itself')
+        yield Candidate(
+            BY_SUFFIX[suffix].runtime, precision, path, reason='the file itself', last_steps=steps
+        )
     elif suffix == '.xml' and path.suffix == '.onnx' and not is_int8:
         for precision in ('float32', 'float16'):
             yield attempt(file_in(folder, suffix, precision), make, ('openvino',))

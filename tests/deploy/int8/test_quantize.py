@@ -176,6 +176,9 @@ def test_a_folder_without_images_and_one_with_a_single_image_are_rejected(tmp_pa
     assert len(calibration) == 4
     assert len(held_out) == 2
     assert not set(calibration).intersection(held_out)
+    many = [Path(f'{i}') for i in range(1000)]
+    numbers = [int(path.name) for path in divide(many, 10)[1]]
+    assert max(np.diff([0, *numbers, 1000])) < 40
 
 
 def test_weights_of_another_file_are_not_overwritten(folder, tmp_path):

@@ -169,6 +169,9 @@ def test_what_remains_for_the_application_counts(suffix, folder, tmp_path, monke
     for each in found.measured:
         assert each.timing.last_steps == 0.25
         assert all(seconds > 0.25 for seconds in each.timing.seconds)
+    file = next(e.candidate.path for e in found.measured if e.candidate.precision == 'float32')
+    (alone,) = profile_file(file, tmp_path, options=FAST).measured
+    assert alone.timing.last_steps == 0.25
 
 
 def test_an_exported_file_is_profiled_drawn_and_its_fastest_form_written(onnx_file, tmp_path):
