@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mmengine.config import Config
+
 from mmeffvit.config.load import find_config
 from mmeffvit.data.detect import Task
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.options import TrainOptions, check_accelerator, use_device
-from mmeffvit.train.engine.processes import train_in_processes, work_dir_of
+from mmeffvit.train.engine.processes import run_of, train_in_processes
 from mmeffvit.train.engine.step_format import ROUNDED
 from mmeffvit.train.engine.train import train
 from mmeffvit.train.folder.classify import classify as train_classifier
@@ -205,15 +207,20 @@ def train_config(config: str, values: dict[str, Any]) -> None:
             for hook in options.hooks:
                 for line in hook.advice(runner):
                     print(line)
-            print(how_to_test(runner.work_dir))
+            print(next_step(runner.work_dir, runner.cfg))
         return
     if options.launcher != 'none':
         raise UserError(
             '--nproc-per-node starts them itself; with --launcher, torchrun or Slurm does'
         )
     train_in_processes(processes, config, options)
-    print(how_to_test(work_dir_of(config, options)))
+    print(next_step(*run_of(config, options)))
 
 
-def how_to_test(work_dir: str | Path) -> str:
-    return f'evaluate the best checkpoint: mmeffvit test {shlex.quote(str(work_dir))}'
+def next_step(work_dir: str | Path, config: Config) -> str:
+    if config.get('test_dataloader'):
+        return f'evaluate the best checkpoint: mmeffvit test {shlex.quote(str(work_dir))}'
+    return (
+        'the trained backbone is in its last checkpoint: train your config with `--cfg-options '
+        'model.backbone.init_cfg.type=Pretrained model.backbone.init_cfg.checkpoint=FILE`'
+    )

@@ -77,14 +77,20 @@ def assign(name: str, value: Any) -> str:
 
 
 class DictCalls(ast.NodeTransformer):
-    """Replaces ``dict(key=...)`` by a literal; a ``ValueError`` for any other call."""
+    """Replaces ``dict(key=...)`` by a literal; a ``ValueError`` for any other call.
+
+    mmengine writes keys that are no names, such as ``backbone.norm``, as ``dict({'key': ...})``.
+    """
 
     def visit_Call(self, node: ast.Call) -> ast.Dict:
-        if getattr(node.func, 'id', '') != 'dict' or node.args:
+        first = node.args[0] if len(node.args) == 1 else ast.Dict([], [])
+        is_dict = isinstance(first, ast.Dict) and len(node.args) < 2
+        is_dict &= all(keyword.arg for keyword in node.keywords)  # not `**`
+        if getattr(node.func, 'id', '') != 'dict' or not is_dict:
             raise ValueError(ast.unparse(node))
         self.generic_visit(node)
-        keys = [ast.Constant(keyword.arg) for keyword in node.keywords]
-        return ast.Dict(keys, [keyword.value for keyword in node.keywords])
+        keys = [*first.keys, *(ast.Constant(keyword.arg) for keyword in node.keywords)]
+        return ast.Dict(keys, [*first.values, *(keyword.value for keyword in node.keywords)])
 
 
 def assigned_values(text: Any) -> dict[str, Any] | None:

@@ -139,6 +139,11 @@ def explain_error(error: Exception, settings: Mapping[str, Any]) -> str:
         )
     argument = re.search(r"unexpected keyword argument '(\w+)'", line)
     places = [p for p, d in dicts_in(settings) if argument and argument[1] in d and 'type' in d]
+    if places and argument[1] == 'pretrained':
+        return (
+            f'{line}, set in {listed(places)}: set pretrained=None there, and weights with '
+            "init_cfg=dict(type='Pretrained', checkpoint=...) of the backbone"
+        )
     if places:
         return (
             f'{line}, set in {listed(places)}. If it comes from a config that this one '

@@ -32,6 +32,8 @@ class Wanted:
     # COCO file with the image and category ids of a list of results; by default
     # ``NAME.images.json`` beside it, and the classes with ids from 1
     ids: Path | None = None
+    # whether the ids of a list, and the values of label maps without a table, number ``classes``
+    are_numbered: bool = True
 
     def check(self) -> None:
         """Reject invalid scores."""
@@ -99,7 +101,7 @@ def as_dataset(path: Path, content: Any, wanted: Wanted) -> dict[str, list]:
         raise UserError(f'{path} is empty: there is nothing to learn from')
     if wanted.ids is not None:
         return {**read_lists(wanted.ids, ('images', 'categories')), 'annotations': content}
-    if wanted.classes is None:
+    if wanted.classes is None or not wanted.are_numbered:
         raise UserError(
             f'{path} has ids in place of class names: give --ids ANNOTATIONS.json, or --classes in '
             'the order of the ids from 1'
@@ -163,6 +165,11 @@ def read_label_maps(path: Path, images: Path, wanted: Wanted) -> DataSet:
         )
     theirs, colors, _ = read_table(path, (), findings)
     if not theirs and wanted.classes is not None:
+        if not wanted.are_numbered:
+            raise UserError(
+                f'{path} has values in place of class names: write a table, classes.txt, or give '
+                '--classes in the order of the values from 0'
+            )
         theirs, colors = list(wanted.classes), {i: i for i in range(len(wanted.classes))}
     if not theirs:
         theirs, colors = guess_classes(pictures)

@@ -4,8 +4,8 @@ import re
 
 from torch import nn
 
-HEADS = re.compile(
-    r'(^|\.)(bbox|mask|decode|auxiliary|panoptic|query)_head(\.\d+)?$'  # heads that predict classes
+HEADS = re.compile(  # heads that predict classes
+    r'(^|\.)(bbox|mask|decode|auxiliary|panoptic(_fusion)?|query)_head(\.\d+)?$'
 )
 CLASSIFIER = 'head'  # of a classifier: it declares no stride, since it averages the map
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mmengine.config import Config
 
-from mmeffvit.config.beside import LiteralConfig, literal
+from mmeffvit.config.beside import LiteralConfig, dumped_values, literal
 from mmeffvit.config.load import load_config
 from mmeffvit.errors import UserError
 
@@ -87,3 +87,12 @@ def test_a_missing_file_or_value_is_named(tmp_path):
     (tmp_path / 'data.json').write_text('{}')
     with pytest.raises(UserError, match=r'data\.json .*names'):
         load_config(path)
+
+
+def test_keys_that_are_no_names_are_read_from_a_dump_and_programs_are_not():
+    model = dict(custom_keys={'backbone.norm': dict(decay_mult=0.0), '.cls': 1}, type='A')
+    text = LiteralConfig(dict(model=model)).pretty_text
+    assert 'dict({' in text
+    assert dumped_values(text) == dict(model=model)
+    for program in ("dict({'a': exec('1')})", 'dict([1])', 'dict({}, {})', "dict(**{'a': 1})"):
+        assert dumped_values(f'model = {program}') is None

@@ -131,3 +131,15 @@ def test_label_maps_are_matched_by_the_names_of_images_and_classes(photos, tmp_p
     (tmp_path / 'empty').mkdir()
     with pytest.raises(UserError, match='label maps for none of the images'):
         read_predictions(tmp_path / 'empty', photos, Wanted())
+
+
+def test_ids_are_no_names_of_classes_that_others_have_given(photos, tmp_path):
+    maps = tmp_path / 'maps'
+    maps.mkdir()
+    cv2.imwrite(str(maps / 'a.png'), np.tile(np.uint8([0, 1]), (48, 32)))
+    path = save(tmp_path / 'found.json', results())
+    save(tmp_path / 'found.images.json', images())
+    for source, words in ((path, 'give --ids ANNOTATIONS.json'), (maps, 'write a table')):
+        assert read_predictions(source, photos, Wanted(classes=('bolt', 'nut'))).splits['train']
+        with pytest.raises(UserError, match=words):
+            read_predictions(source, photos, Wanted(classes=('bolt', 'nut'), are_numbered=False))

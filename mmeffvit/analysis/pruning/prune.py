@@ -27,6 +27,7 @@ from mmeffvit.utils.files import atomic_output, check_output, read_file
 from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
 
 METHODS = ('competition', 'random', 'uvc')
+TEACHER = ('teacher', 'teacher_ckpt')  # of a distilled classifier
 # by layer, the number of units before pruning, and the kept units
 Kept = dict[str, tuple[int, list[int]]]
 
@@ -175,7 +176,9 @@ def pruned_config(config: Config, heads: Kept, neurons: Kept) -> Config:
     config = deepcopy(config)
     config.load_from, config.resume = None, False
     config.pop('work_dir', None)
+    teacher = {key: config.model[key] for key in TEACHER if key in config.model}
     config.model = own_model_config(config)
+    config.model.update(teacher)
     for argument, units in (('kept_heads', heads), ('kept_neurons', neurons)):
         config.model.backbone[argument] = [len(kept) for _, kept in units.values()]
     return config
@@ -196,7 +199,7 @@ def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: 
     checkpoint = str(Path(checkpoint).resolve()) if Path(checkpoint).is_file() else checkpoint
     teacher, student = own_model_config(config), deepcopy(pruned)
     if config.model.get('head', {}).get('type') == 'mmeffvit.ClassifierHead':
-        for key in ('teacher', 'teacher_ckpt'):
+        for key in TEACHER:
             teacher.pop(key, None)
         options = dict(teacher=dict(teacher, type='ImageClassifier'), teacher_ckpt=checkpoint)
         student.model = dict(student.model, **options, type='mmeffvit.DistilledClassifier')
@@ -211,6 +214,8 @@ def distillation_config(config: Config, pruned: Config, path: Path, checkpoint: 
         backbone=dict(student.model.backbone, init_cfg=dict(type='Pretrained', checkpoint=weights)),
         teacher=dict(teacher.backbone, init_cfg=dict(type='Pretrained', checkpoint=checkpoint)),
     )
+    hooks = student.get('custom_hooks') or []  # of a run that was distilled
+    student.custom_hooks = [hook for hook in hooks if hook['type'] != 'mmeffvit.TeacherHook']
     for stage in ('val', 'test'):
         for part in ('cfg', 'dataloader', 'evaluator'):
             student[f'{stage}_{part}'] = None

@@ -152,6 +152,9 @@ def convolve(
     """Return a deformable convolution in float32."""
     inputs = (input, weight, offset, mask, bias)
     input, weight, offset, mask, bias = (None if x is None else in_float32(x) for x in inputs)
+    size = size_after(input, weight, geometry)
+    if offset.shape[2:] != size:
+        offset, mask = (None if x is None else first_elements(x, size) for x in (offset, mask))
     with torch.autocast(input.device.type, enabled=False):
         if has_torchvision(input) and input.device.type != 'cpu':
             from torchvision.ops import deform_conv2d
@@ -161,6 +164,28 @@ def convolve(
         output = weight.reshape(columns.shape[1], -1, columns.shape[2]) @ columns
         output = output.reshape(len(input), len(weight), *offset.shape[2:])
         return output if bias is None else output + bias[:, None, None]
+
+
+def size_after(input: Tensor, weight: Tensor, geometry: Geometry) -> torch.Size:
+    """Return the height and width of the output."""
+    sides = zip(input.shape[2:], weight.shape[2:], *geometry, strict=True)
+    return torch.Size(
+        (side + 2 * padding - dilation * (length - 1) - 1) // stride + 1
+        for side, length, stride, padding, dilation in sides
+    )
+
+
+def first_elements(maps: Tensor, size: torch.Size) -> Tensor:
+    """Return the first elements of larger maps, in a smaller size.
+
+    mmdet's DyHead gives offsets of a finer level (mmdetection issue 11146), of which mmcv's
+    compiled operator reads these.
+
+    Shape:
+        (B, C, H, W) -> (B, C, H', W')
+    """
+    count = maps.shape[1] * size.numel()
+    return maps.flatten(1)[:, :count].view(len(maps), -1, *size)
 
 
 def sample(

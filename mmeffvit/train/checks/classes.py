@@ -26,13 +26,27 @@ def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> I
             # for panoptic datasets, box heads predict the thing classes only
             if count in (len(classes), len(meta.get('thing_classes') or classes)):
                 continue
+            head = model.get_submodule(name)
             yield (
-                f'{name} ({type(model.get_submodule(name)).__name__}) has num_classes={count}, but '
-                f'the {split} data has {counted(len(classes), "class")}: {listed(classes, 6)}. Set '
-                f'model.{name}.num_classes={len(classes)}, or metainfo=dict(classes=...) of the '
+                f'{name} ({type(head).__name__}) has num_classes={count}, but the {split} data has '
+                f'{counted(len(classes), "class")}: {listed(classes, 6)}. Set '
+                f'{settings_of_classes(head, name, meta)}, or metainfo=dict(classes=...) of the '
                 'dataset'
             )
             break
+
+
+def settings_of_classes(head: nn.Module, name: str, meta: Mapping[str, Any]) -> str:
+    """The arguments of a head that give it the classes of the data."""
+    count = len(meta['classes'])
+    if hasattr(head, 'num_things_classes'):
+        things = len(meta.get('thing_classes') or meta['classes'])
+        return (
+            f'model.{name}.num_things_classes={things} and num_stuff_classes={count - things} '
+            '(and a class_weight of its loss_cls to as many, with one for no object)'
+        )
+    inner = '.kernel_generate_head' if hasattr(head, 'kernel_generate_head') else ''
+    return f'model.{name}{inner}.num_classes={count}'
 
 
 def check_heads(model: nn.Module, dataset: Any, split: str) -> None:

@@ -14,7 +14,7 @@ from .classes import compare_classes
 from .findings import Finding, Kind, unchecked
 from .gradients import check_gradients
 from .maps import check_run, check_strides
-from .settings import check_inputs, check_names
+from .settings import check_inputs, check_names, check_pretrained
 from .step import Step, run_step
 
 
@@ -70,6 +70,7 @@ def findings_of(step: Step, config: Config, distributed: bool) -> list[Finding]:
         *run_check('classes', compare_classes, step, config),
         *run_check('normalization of images', check_inputs, step, config),
         *run_check('parameters without a gradient', check_gradients, step, config, distributed),
+        *run_check('pretrained weights', check_pretrained, step, config),
         *run_check('names', check_names, config),
     ]
 

@@ -257,8 +257,10 @@ def reads_as(cls: Any, name: str) -> bool:
     except ImportError:
         return False
     known = getattr(datasets, name, None)
-    read = getattr(cls, 'load_data_list', None)
-    return known is not None and read is known.load_data_list
+    parts = ('load_data_list', 'parse_data_info', 'COCOAPI')  # others for panoptic annotations
+    return known is not None and all(
+        getattr(cls, part, None) is getattr(known, part, None) for part in parts
+    )
 
 
 def irregular_fault(path: Path, missing: faults.Fault) -> faults.Fault:

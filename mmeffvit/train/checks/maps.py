@@ -169,12 +169,24 @@ def wrong_channels(step: Step) -> Iterator[Finding]:
         name = '.'.join(parts[:depth])
         if name not in step.received:
             continue
-        module = step.model.get_submodule(name)
-        arrived = [shape[1] for shape in used_maps(module, step.received[name])]
+        module, settings = step.model.get_submodule(name), step.settings_at(name)
+        maps = step.received[name]
+        index = getattr(module, 'in_index', None)
+        if isinstance(index, list | tuple) and maps and max(index) >= len(maps):
+            channels = [shape[1] for shape in maps]
+            yield fault(
+                f'{step.describe(name)} selects the maps {list(index)}, but {len(maps)} arrive: '
+                f'set model.{name}.in_index={list(range(len(maps)))} and '
+                f'model.{name}.in_channels={channels}'
+            )
+            return
+        arrived = [shape[1] for shape in used_maps(module, maps)]
+        if type(module).__name__ == 'YOLOV3Neck':  # which begins at the coarsest map
+            arrived = arrived[::-1]
         # a RoI extractor declares its output channels
         key = 'out_channels' if hasattr(module, 'featmap_strides') else 'in_channels'
-        declared = step.settings_at(name).get(key, getattr(module, key, None))
-        if not arrived or not isinstance(declared, int | list | tuple):
+        declared = settings.get(key, getattr(module, key, None))
+        if not settings or not arrived or not isinstance(declared, int | list | tuple):
             continue
         several = isinstance(declared, list | tuple)
         if list(declared) != arrived if several else set(arrived) != {declared}:

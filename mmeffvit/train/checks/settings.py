@@ -1,6 +1,7 @@
 """Settings that a step does not test: the normalization of images, and names without a scope."""
 
 from collections.abc import Iterator, Sequence
+from inspect import signature
 from typing import Any
 
 from mmengine.config import Config
@@ -47,11 +48,26 @@ def check_inputs(step: Step, config: Config) -> Iterator[Finding]:
         yield passed(f'{kind} gets RGB with mean {expected_mean} and std {expected_std}')
 
 
+def check_pretrained(step: Step, config: Config) -> Iterator[Finding]:
+    """Report weights that mmseg and mmdet give to the backbone as an argument that it lacks."""
+    model, kind = config.model.get('detector', config.model), type(step.backbone)
+    if model.get('pretrained') and 'pretrained' not in signature(kind).parameters:
+        yield fault(
+            f'{kind.__name__} has no argument pretrained, which it gets from the model: set '
+            "model.pretrained=None, and weights with init_cfg=dict(type='Pretrained', "
+            'checkpoint=...) of model.backbone'
+        )
+
+
 def normalization(step: Step, config: Config) -> tuple[list[float], list[float], bool, str, str]:
     """Mean, std, whether RGB, where they are set (preprocessor or pipeline), and RGB's key."""
     settings: dict[str, Any] = step.settings.get('data_preprocessor') or {}
     order = 'to_rgb' if step.scope == 'mmpretrain' else 'bgr_to_rgb'
     where = 'model.data_preprocessor'
+    if 'detector' in config.model:  # of a wrapper, whose branches have one in common
+        settings, where = config.model.get('data_preprocessor') or settings, where
+        while 'data_preprocessor' in settings:
+            settings, where = settings['data_preprocessor'], f'{where}.data_preprocessor'
     if settings.get('mean') is None:
         for transform in settings_of(config.get('train_dataloader'), 'Normalize'):
             settings, order, where = transform, 'to_rgb', 'Normalize'

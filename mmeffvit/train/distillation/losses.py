@@ -6,6 +6,7 @@ student's, and :class:`Adapter` gives a student's the channels of the teacher.
 
 from collections.abc import Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torchvision.ops import generalized_box_iou_loss
@@ -168,6 +169,8 @@ class CrossHead(nn.Module):
         count = weights.sum().clamp(min=EPSILON)
         focus = (logits.sigmoid() - targets).abs().pow(self.beta)
         entropy = F.binary_cross_entropy_with_logits(logits, targets, reduction='none')
+        # of a box whose sides are negative, GIoU has no lower bound
+        boxes = torch.cat([boxes[:, :2], torch.maximum(boxes[:, :2], boxes[:, 2:])], dim=1)
         apart = generalized_box_iou_loss(boxes, teacher_boxes)  # (N,)
         return (focus * entropy).sum() / count + self.box_weight * (weights * apart).sum() / count
 

@@ -212,6 +212,11 @@ class SegmentorPair(Pair):
 
     def make_loss(self, name: str) -> Callable[[Tensor, Tensor], Tensor]:
         if name == 'pixels':
+            if len(self.labels) < 2:
+                raise UserError(
+                    'the loss pixels compares probabilities of two or more classes, and student '
+                    'and teacher share one: give --losses cwd'
+                )
             return PixelDivergence(1.0, self.labels, self.teacher_labels)
         channels = ChannelWise()
         return lambda ours, theirs: channels(ours[:, self.labels], theirs[:, self.teacher_labels])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from mmengine.config import Config
 from mmengine.device import get_device
 
 from mmeffvit.config.load import ALL, option_text, resolve_work_dir
@@ -63,7 +64,7 @@ def train_in_processes(count: int, config: str, options: TrainOptions) -> None:
             process.send_signal(getattr(error, 'number', signal.SIGINT))
             process.wait()
             with suppress(UserError):  # a config that cannot be read has saved nothing
-                error.__notes__ = [how_to_resume(work_dir_of(config, options))]
+                error.__notes__ = [how_to_resume(run_of(config, options)[0])]
             raise
     if code:
         raise UserError('training failed; see its output above')
@@ -108,10 +109,10 @@ def check_count(count: int, device: str | None = None) -> None:
         )
 
 
-def work_dir_of(config: str, options: RunOptions) -> Path:
-    """The work dir of a run that another process starts."""
+def run_of(config: str, options: RunOptions) -> tuple[Path, Config]:
+    """The work dir and the config of a run that another process starts."""
     found = find_source(config, options.cfg_options, ALL).config
-    return resolve_work_dir(found, options.work_dir)
+    return resolve_work_dir(found, options.work_dir), found
 
 
 def start_tied(command: Sequence[str], **options: Any) -> subprocess.Popen:

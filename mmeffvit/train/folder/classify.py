@@ -33,7 +33,8 @@ USED = ('epochs', 'batch', 'lr')  # of the overrides
 STEPS = 600  # minimum, in EPOCHS to MAX_EPOCHS
 EPOCHS, MAX_EPOCHS = 30, 300
 BATCH, ITERATIONS = 32, 4  # maximum batch size, minimum number of iterations per epoch
-RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # at this batch size
+RATE, RATE_FROM_SCRATCH = 1e-4, 5e-4  # of AdamW at this batch size
+SGD = 100  # the rate of SGD with momentum over the one of AdamW
 
 
 def classify(path: Path, options: FinetuneOptions) -> dict[str, float]:
@@ -111,7 +112,10 @@ def write_classifier(path: Path, base: Base, config: Path, options: FinetuneOpti
     what = f'{counted(len(data.classes), "class")}, {counted(number, "image")} to train'
     are_cut = IMAGE_CUT in data.findings.counts
     cut = base if are_cut else None
-    lines = config_lines(number, options.overrides, start, cut, has_test='test' in data.splits)
+    optimizer = base.config.optim_wrapper.optimizer.type
+    lines = config_lines(
+        number, options.overrides, start, cut, has_test='test' in data.splits, optimizer=optimizer
+    )
     write_lines(config, base, data, what, names, lines)
     made = load_config(config)
     logger.info(
@@ -128,6 +132,7 @@ def config_lines(
     cut: Base | None = None,
     *,
     has_test: bool = False,
+    optimizer: str = 'AdamW',
 ) -> list[str]:
     """The config for a number of training images, after the names that it reads.
 
@@ -140,6 +145,7 @@ def config_lines(
     iterations = number // batch
     epochs = overrides.epochs or min(MAX_EPOCHS, max(EPOCHS, -(-STEPS // iterations)))
     rate = (RATE_FROM_SCRATCH if start.is_scratch else RATE) * (batch / BATCH) ** 0.5
+    rate *= SGD if optimizer == 'SGD' else 1
     interval = max(1, epochs // EPOCHS)
     workers = 2 if number > 1000 else 0
     loading = dict(batch_size=batch, num_workers=workers)

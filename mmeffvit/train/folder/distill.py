@@ -1,6 +1,7 @@
 """Distill a small model from a teacher, on unlabeled images."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,9 @@ from .run import Finish, finetune
 from .write_config import Teaching
 
 TEACHER, ALONE = 'teacher', 'alone'  # sub-folders of a work dir
+# numbers of a student that training does not set itself
+CHANGES = re.compile(r'model\.(data_preprocessor|backbone|neck)\.')
+SET = re.compile(r'\.(size|drop_path_rate|num_classes)$')
 NO_LOSS = 'none'
 # of a :class:`mmeffvit.inference.pseudo_labels.Teacher`, from its name and its checkpoint
 OpenTeacher = Callable[[str, str | None], Any]
@@ -78,7 +82,10 @@ def distill(
     images = images.resolve() if '..' in images.parts else images.absolute()
     find_images(images)
     name, weights, classes = open_student(student)
-    wanted = replace(options.wanted, classes=options.wanted.classes or classes)
+    wanted = options.wanted
+    if not wanted.classes:  # of labels, known later, or else of the student
+        own_classes = None if options.labeled is not None else classes
+        wanted = replace(wanted, classes=own_classes, are_numbered=False)
     if wanted.classes:
         check_names(wanted.classes, '--classes')
     options = replace(options, wanted=wanted)
@@ -138,7 +145,12 @@ def open_student(student: str) -> tuple[str, str | None, Sequence[str] | None]:
             'model'
         )
     source = find_source(student)
-    name, _ = nearest_config(source.config)
+    name, numbers = nearest_config(source.config)
+    if changed := [key for key in numbers if CHANGES.match(key) and not SET.search(key)]:
+        raise UserError(
+            f'{student} differs from {name}, which would be trained, in {listed(changed)}: undo '
+            f'that, or give {name} with --weights'
+        )
     checkpoint = source.open_weights()
     return name, str(checkpoint.path), checkpoint.dataset_meta.get('classes') or None
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
 from mmeffvit.analysis.complexity.count import count
-from mmeffvit.analysis.pruning.prune import METHODS
+from mmeffvit.analysis.pruning.prune import METHODS, distillation_config, pruned_config
 from mmeffvit.config.load import load_config
 from mmeffvit.models.checkpoints.read import read_content
 from mmeffvit.train.engine.evaluate import EvaluationOptions, evaluate
@@ -143,3 +144,12 @@ def test_a_pruned_segmentor_is_the_student_of_the_maps_of_the_unpruned_one(segme
     losses = model(torch.randn(1, 3, 64, 64), mode='loss')
     assert all(float(loss.detach()) > 0 for loss in losses.values())
     assert config.val_cfg is None
+
+
+def test_a_teacher_keeps_its_weights_and_a_student_of_maps_has_no_hook_for_another():
+    model = dict(type='DistilledClassifier', backbone={}, teacher=dict(type='A'), teacher_ckpt='b')
+    assert pruned_config(Config(dict(model=model)), {}, {}).model.teacher_ckpt == 'b'
+    hooks = [dict(type='mmeffvit.EMAHook'), dict(type='mmeffvit.TeacherHook')]
+    config = Config(dict(model=dict(backbone={}, data_preprocessor={}), custom_hooks=hooks))
+    student = distillation_config(config, config, Path('few.pth'), 'whole.pth')
+    assert student.custom_hooks == hooks[:1]

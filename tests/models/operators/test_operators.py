@@ -86,6 +86,22 @@ def test_half_precision_is_near_single_precision(name, dtype, implementation):
         torch.testing.assert_close(half.float(), single, atol=tolerance, rtol=tolerance)
 
 
+def test_the_first_elements_of_offsets_of_a_finer_level_count(implementation):
+    x, offset, mask, weight, bias = convolution_inputs()
+    finer = [
+        torch.cat([each.flatten(1), wave(1, 3 * each.numel())], dim=1).view(1, -1, 8, 10)
+        for each in (offset, mask)
+    ]
+    for each in finer:
+        each.requires_grad_()
+    found = modulated(x, *finer, weight, bias)
+    assert torch.equal(found, modulated(x, offset, mask, weight, bias))
+    found.sum().backward()
+    for each, like in zip(finer, (offset, mask), strict=True):
+        assert each.grad.flatten()[: like.numel()].any()
+        assert not each.grad.flatten()[like.numel() :].any()
+
+
 @pytest.mark.parametrize('dtype', PRECISIONS)
 def test_operators_run_under_autocast(dtype, implementation):
     model = torch.nn.Conv2d(2, 2, 1)

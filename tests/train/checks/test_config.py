@@ -9,18 +9,23 @@ import mmdet
 import numpy as np
 import pytest
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from mmengine.logging import MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
+from torch import nn
 
 from mmeffvit.config.datasets import input_multiples
 from mmeffvit.config.load import load_config, require_scope
 from mmeffvit.config.values import uses_mmpretrain
 from mmeffvit.errors import UserError
+from mmeffvit.models.heads import class_counts
 from mmeffvit.train.checks import config as config_check
+from mmeffvit.train.checks.classes import settings_of_classes
 from mmeffvit.train.checks.config import check_config, stop_at_faults
 from mmeffvit.train.checks.findings import Kind
+from mmeffvit.train.checks.settings import normalization
+from mmeffvit.train.checks.step import Step
 from mmeffvit.train.engine.launcher import build_runner
 from tests.configs.models import one_of_each_head_and_family, skip_without, smallest_of_each_pairing
 from tests.conftest import ROOT, rejected, run_command_here, run_python
@@ -227,6 +232,55 @@ def test_plain_names_need_an_import_in_the_config():
     assert any('unless mine imports it' in text for text in texts[Kind.NOTE])
     config.custom_imports = dict(imports=['mmeffvit'])
     assert all_found(config)[Kind.FAULT] == []
+
+
+def test_channels_of_yolov3_begin_at_the_coarsest_map():
+    config = load_config(MMDET_CONFIGS / 'yolo' / 'yolov3_d53_8xb8-320-273e_coco.py')
+    config.model.backbone = dict(TINY_SHVIT)
+    (fault, *_) = found(config, Kind.FAULT)
+    assert 'set model.neck.in_channels=[32, 24, 16]' in fault
+    config.model.neck.in_channels = [32, 24, 16]
+    assert not any('in_channels' in text for text in found(config, Kind.FAULT))
+
+
+def test_maps_that_do_not_exist_are_reported_with_both_keys():
+    config = segmentor(TINY_SHVIT, 0, 16)
+    config.model.decode_head.update(
+        in_index=[0, 1, 2, 3], in_channels=[16, 24, 32, 40], input_transform='resize_concat'
+    )
+    fix = 'model.decode_head.in_index=[0, 1, 2] and model.decode_head.in_channels=[16, 24, 32]'
+    the_fault(config, 'selects the maps [0, 1, 2, 3], but 3 arrive', fix)
+
+
+def test_the_normalization_of_a_wrapped_detector_is_the_one_of_its_branches():
+    own = dict(IMAGENET, bgr_to_rgb=False)
+    wrapper = dict(type='MultiBranchDataPreprocessor', data_preprocessor=own)
+    config = Config(dict(model=dict(detector={}, data_preprocessor=wrapper)))
+    step = Step('mmdet', ConfigDict(data_preprocessor=IMAGENET))
+    *_, rgb, where, _ = normalization(step, config)
+    assert (rgb, where) == (False, 'model.data_preprocessor.data_preprocessor')
+
+
+def test_the_arguments_of_classes_are_the_own_ones_of_a_head():
+    meta = dict(classes=('a', 'b', 'c'), thing_classes=('a', 'b'))
+    head = nn.Module()
+    assert settings_of_classes(head, 'x', meta) == 'model.x.num_classes=3'
+    head.kernel_generate_head = head.num_things_classes = None
+    found = settings_of_classes(head, 'x', meta)
+    assert 'model.x.num_things_classes=2 and num_stuff_classes=1' in found
+    del head.num_things_classes
+    assert settings_of_classes(head, 'x', meta) == 'model.x.kernel_generate_head.num_classes=3'
+    head = nn.Module()
+    head.panoptic_fusion_head = nn.Module()
+    head.panoptic_fusion_head.num_classes = 80
+    assert class_counts(head) == {'panoptic_fusion_head': 80}
+
+
+def test_pretrained_of_the_base_is_reported_with_init_cfg():
+    config = segmentor(TINY_SHVIT, 0, 16)
+    config.model.pretrained = 'resnet.pth'
+    texts = found(config, Kind.FAULT)
+    assert any('set model.pretrained=None' in text for text in texts), texts
 
 
 def test_a_key_left_from_the_base_is_reported_with_its_fix(tmp_path):

@@ -22,7 +22,7 @@ from mmeffvit.data.files import Sample
 from mmeffvit.data.prepare import PrepareOptions, read
 from mmeffvit.data.records import DataSet
 from mmeffvit.errors import UserError
-from mmeffvit.train.checks.data import check_data, check_dataset, labels_of, repair_data
+from mmeffvit.train.checks.data import check_data, check_dataset, labels_of, reads_as, repair_data
 from mmeffvit.utils.optional import require
 from tests.conftest import ROOT, output_of, rejected
 from tests.data.sets import write_maps, write_voc
@@ -386,6 +386,13 @@ def test_values_are_mapped_as_in_mmseg(reduce, label_map, tmp_path):
     found = labels_of(dataset)
     for value, label in enumerate(expected_labels.ravel().tolist()):
         assert found.get(value) == (label if label in (0, 1, 2, 255) else None), value
+
+
+def test_panoptic_annotations_are_not_read_as_objects():
+    from mmdet.datasets import CocoDataset, CocoPanopticDataset
+
+    assert reads_as(CocoDataset, 'CocoDataset')
+    assert not reads_as(CocoPanopticDataset, 'CocoDataset')
 
 
 def test_the_sample_is_reproducible():

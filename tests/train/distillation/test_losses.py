@@ -81,6 +81,17 @@ def test_crossed_predictions_are_compared_as_in_their_equation():
     assert float(found) == pytest.approx(float(total / best.sum()), rel=1e-6)
 
 
+def test_crossed_boxes_with_negative_sides_cost_no_less_than_empty_ones():
+    logits, teacher = torch.zeros(1, 3), torch.zeros(1, 3)
+    right = torch.tensor([[10.0, 10, 20, 20]])
+    found = [
+        float(CrossHead()(logits, torch.tensor([[15.0, 15, end, end]]), teacher, right))
+        for end in (15, 14, -500)
+    ]
+    assert found[0] >= 1
+    assert found == pytest.approx(found[:1] * 3)
+
+
 @pytest.mark.parametrize('masked', [False, True])
 def test_divergence_of_pixels_is_over_the_classes_that_both_know(masked):
     student = torch.randn(2, 3, 4, 5, dtype=torch.float64)

@@ -121,6 +121,9 @@ def test_losses_of_segmentors_compare_the_classes_that_both_have(name):
     assert float(pair.make_loss(name)(kept[0], moved)) == pytest.approx(float(value))
     value.backward()
     assert any(p.grad is not None for p in student.backbone.parameters())
+    if name == 'pixels':  # probabilities of one class are 1
+        with pytest.raises(UserError, match='share one: give --losses cwd'):
+            SegmentorPair(student, teacher, (2,), (5,)).make_loss(name)
 
 
 def test_images_are_converted_to_the_normalization_of_the_teacher():

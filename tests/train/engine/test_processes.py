@@ -22,8 +22,8 @@ from mmeffvit.train.engine.options import RunOptions, TrainOptions, use_device
 from mmeffvit.train.engine.processes import (
     arguments_of,
     check_count,
+    run_of,
     train_in_processes,
-    work_dir_of,
 )
 from tests.data.sets import write_yolo
 
@@ -77,8 +77,8 @@ def test_a_literal_that_cannot_be_read_is_an_error_of_the_command_line(capsys):
 def test_the_work_dir_of_a_run_that_is_trained_further_is_its_own(tmp_path):
     load_config('ssdlite_mobilevitv2_050').dump(tmp_path / 'bolts.py')
     torch.save(dict(state_dict={}), tmp_path / 'epoch_1.pth')
-    assert work_dir_of(str(tmp_path), RunOptions()) == tmp_path
-    assert work_dir_of(str(tmp_path), RunOptions(cfg_options={'work_dir': 'w'})) == Path('w')
+    assert run_of(str(tmp_path), RunOptions())[0] == tmp_path
+    assert run_of(str(tmp_path), RunOptions(cfg_options={'work_dir': 'w'}))[0] == Path('w')
 
 
 @pytest.mark.slow

@@ -81,6 +81,15 @@ def test_a_classifier_reaches_its_learning_rate_and_no_batch_has_one_image(epoch
     assert names['iterations'] == number // 4
 
 
+def test_sgd_has_a_rate_of_its_own():
+    rates = []
+    for optimizer in ('AdamW', 'SGD'):
+        config = dict(data_root='', index='', classes=['a', 'b'])
+        exec('\n'.join(config_lines(64, Overrides(), Start('x'), optimizer=optimizer)), config)
+        rates.append(config['rate'])
+    assert rates[1] / rates[0] == pytest.approx(100, rel=0.05)
+
+
 @pytest.mark.parametrize(('number', 'batch'), [(1, None), (9, 1)])
 def test_a_batch_of_one_image_is_too_small_for_a_classifier(number, batch):
     with pytest.raises(UserError, match='batch norm needs a batch size of 2 or more'):

@@ -11,9 +11,11 @@ import torch
 from benchmarks.students import write_few
 from mmeffvit import ExportedPredictor
 from mmeffvit.cli.distill import open_teacher
+from mmeffvit.config.load import load_config
 from mmeffvit.data.predictions import Wanted
 from mmeffvit.data.prepare import PrepareOptions
 from mmeffvit.data.shapes import CLASSES
+from mmeffvit.errors import UserError
 from mmeffvit.train.folder.base import Base
 from mmeffvit.train.folder.distill import DistillOptions, make_reader, open_student, steps_of
 from tests.conftest import output_of, rejected
@@ -158,3 +160,12 @@ def test_mistakes_end_in_one_message(arguments, words, shapes, predicted, tmp_pa
                  OUTSIDE='outside.json')  # fmt: skip
     assert words in rejected('distill', *(known.get(a, a) for a in arguments))
     assert not list(tmp_path.glob('work_dirs/*/run'))
+
+
+def test_a_student_with_other_numbers_than_ours_is_rejected(tmp_path):
+    load_config(STUDENT, {'model.data_preprocessor.mean': [9.0] * 3}).dump(tmp_path / 'own.py')
+    torch.save(dict(state_dict={}), tmp_path / 'epoch_1.pth')
+    with pytest.raises(
+        UserError, match=rf'differs from {STUDENT}.* model\.data_preprocessor\.mean'
+    ):
+        open_student(str(tmp_path))
