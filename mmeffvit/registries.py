@@ -38,6 +38,7 @@ HOOKS = child_of(
     root.HOOKS,
     'mmeffvit.train.engine.checkpoints',
     'mmeffvit.train.engine.ema',
+    'mmeffvit.train.engine.evaluate',
     'mmeffvit.train.distillation.teacher',
 )
 METRICS = child_of(

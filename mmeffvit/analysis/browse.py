@@ -31,7 +31,7 @@ from mmeffvit.utils.messages import logger
 from mmeffvit.utils.modules import normalization
 from mmeffvit.utils.palette import with_palette
 from mmeffvit.utils.quiet import quiet
-from mmeffvit.utils.text import without_formulas
+from mmeffvit.utils.text import listed, without_formulas
 
 from .contact_sheet import GAP, montage, scale_sample
 
@@ -121,6 +121,11 @@ def model_inputs(
     """Endless outputs of the preprocessor: (H, W, 3) uint8 RGB images with their samples."""
     while True:
         for batch in loader:
+            if isinstance(batch['inputs'], dict):
+                raise UserError(
+                    f'the data has the branches {listed(batch["inputs"])} of a semi-supervised '
+                    'training, which are not drawn: give --split val'
+                )
             data = preprocessor(batch, training)
             for image, sample in zip(data['inputs'], data['data_samples'], strict=True):
                 yield to_picture(image, preprocessor), sample

@@ -15,10 +15,13 @@ from .findings import Finding, fault, passed, unchecked
 from .step import Step
 
 
-def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def wrong_classes(
+    model: nn.Module, known: Mapping[str, Mapping[str, Any]], place: str = 'model'
+) -> Iterator[str]:
     """Report heads whose number of classes differs from the data, each for one split.
 
-    ``known`` is the ``metainfo`` of the dataset, with ``classes``, by split.
+    ``known`` is the ``metainfo`` of the dataset, with ``classes``, by split; ``place`` the key of
+    the model in the config.
     """
     for name, count in class_counts(model).items():
         for split, meta in known.items():
@@ -27,26 +30,26 @@ def wrong_classes(model: nn.Module, known: Mapping[str, Mapping[str, Any]]) -> I
             if count in (len(classes), len(meta.get('thing_classes') or classes)):
                 continue
             head = model.get_submodule(name)
+            keys = settings_of_classes(head, f'{place}.{name}', meta)
             yield (
                 f'{name} ({type(head).__name__}) has num_classes={count}, but the {split} data has '
-                f'{counted(len(classes), "class")}: {listed(classes, 6)}. Set '
-                f'{settings_of_classes(head, name, meta)}, or metainfo=dict(classes=...) of the '
-                'dataset'
+                f'{counted(len(classes), "class")}: {listed(classes, 6)}. Set {keys}, or '
+                'metainfo=dict(classes=...) of the dataset'
             )
             break
 
 
-def settings_of_classes(head: nn.Module, name: str, meta: Mapping[str, Any]) -> str:
-    """The arguments of a head that give it the classes of the data."""
+def settings_of_classes(head: nn.Module, place: str, meta: Mapping[str, Any]) -> str:
+    """The arguments of a head, at a key of the config, that give it the classes of the data."""
     count = len(meta['classes'])
     if hasattr(head, 'num_things_classes'):
         things = len(meta.get('thing_classes') or meta['classes'])
         return (
-            f'model.{name}.num_things_classes={things} and num_stuff_classes={count - things} '
+            f'{place}.num_things_classes={things} and num_stuff_classes={count - things} '
             '(and a class_weight of its loss_cls to as many, with one for no object)'
         )
     inner = '.kernel_generate_head' if hasattr(head, 'kernel_generate_head') else ''
-    return f'model.{name}{inner}.num_classes={count}'
+    return f'{place}{inner}.num_classes={count}'
 
 
 def check_heads(model: nn.Module, dataset: Any, split: str) -> None:
@@ -80,7 +83,9 @@ def compare_classes(step: Step, config: Config) -> Iterator[Finding]:
             meta = {**(getattr(cls, 'METAINFO', None) or {}), **own}
             if meta.get('classes') and not isinstance(meta['classes'], str):  # not of a file
                 known.setdefault(split, meta)
-    faults = list(wrong_classes(step.model, known) if known else differing_heads(step, heads))
+    faults = list(
+        wrong_classes(step.model, known, step.place) if known else differing_heads(step, heads)
+    )
     yield from map(fault, faults)
     if not known:
         yield unchecked(

@@ -123,7 +123,7 @@ def suggest_fix(step: Step, name: str, declared: Sequence[float], arrived: list[
             'select other maps with model.backbone.out_indices, or with start_level and num_outs '
             'of the neck'
         )
-    return f'set model.{place}={arrived}, or {other}'
+    return f'set {step.place}.{place}={arrived}, or {other}'
 
 
 def padding_hint(step: Step, config: Config) -> Iterator[Finding]:
@@ -176,8 +176,8 @@ def wrong_channels(step: Step) -> Iterator[Finding]:
             channels = [shape[1] for shape in maps]
             yield fault(
                 f'{step.describe(name)} selects the maps {list(index)}, but {len(maps)} arrive: '
-                f'set model.{name}.in_index={list(range(len(maps)))} and '
-                f'model.{name}.in_channels={channels}'
+                f'set {step.place}.{name}.in_index={list(range(len(maps)))} and '
+                f'{step.place}.{name}.in_channels={channels}'
             )
             return
         arrived = [shape[1] for shape in used_maps(module, maps)]
@@ -190,7 +190,7 @@ def wrong_channels(step: Step) -> Iterator[Finding]:
             continue
         several = isinstance(declared, list | tuple)
         if list(declared) != arrived if several else set(arrived) != {declared}:
-            fix = f'model.{name}.{key}', arrived if several else arrived[0]
+            fix = f'{step.place}.{name}.{key}', arrived if several else arrived[0]
             yield fault(
                 f'{step.describe(name)} has {key}={list(declared) if several else declared}, but '
                 f'maps of {listed(arrived)} channels arrive: set {fix[0]}={fix[1]}',

@@ -31,6 +31,7 @@ class Step:
 
     scope: str  # 'mmdet', 'mmseg' or 'mmpretrain'
     settings: ConfigDict  # of the model
+    place: str = 'model'  # its key in the config, ``model.detector`` of a wrapper's
     model: nn.Module | None = None  # None if it could not be built
     frozen: list[str] = field(default_factory=list)  # parameters that do not require a gradient
     image: tuple[int, int] = (0, 0)  # height and width of the backbone's input, in pixels
@@ -78,6 +79,8 @@ def run_step(config: Config) -> Step:
     large. Call this inside :func:`mmeffvit.config.build.isolated`.
     """
     step = Step(config.default_scope, own_model_config(config))
+    if 'detector' in config.model and 'backbone' not in config.model:
+        step.place = 'model.detector'
     reduce_cost(step.settings)
     own, sample = own_batches(config)
     side = min(own or SIDES[step.scope], SIDES[step.scope])

@@ -10,6 +10,7 @@ import torch
 from mmengine.config import Config
 from mmengine.evaluator import DumpResults
 from mmengine.fileio import dump
+from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
 from torch import Tensor
@@ -17,6 +18,7 @@ from torch import Tensor
 from mmeffvit.config.datasets import limit_tests
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
+from mmeffvit.registries import HOOKS
 from mmeffvit.train.checks.classes import check_heads
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.checks.run import load_checked
@@ -136,7 +138,7 @@ def draw_predictions(config: Config, show_dir: str | Path) -> None:
     """Enable the hook that draws predictions, of a dense model next to the ground truth."""
     folder = str(Path(show_dir).resolve())
     if config.default_scope == 'mmpretrain':
-        hook = dict(type='VisualizationHook', enable=True, interval=1, out_dir=folder)
+        hook = dict(type='mmeffvit.DrawClassesHook', folder=folder)
         config.setdefault('visualizer', dict(type='UniversalVisualizer'))
     elif config.default_scope == 'mmdet':
         hook = dict(type='DetVisualizationHook', draw=True, test_out_dir=folder)
@@ -147,6 +149,29 @@ def draw_predictions(config: Config, show_dir: str | Path) -> None:
         visualizer.update(config.get('visualizer') or {}, name=folder, save_dir=folder)
         config.visualizer = dict(visualizer, vis_backends=[dict(type='LocalVisBackend')])
     config.setdefault('default_hooks', {})['visualization'] = hook
+
+
+@HOOKS.register_module()
+class DrawClassesHook(Hook):
+    """Draws test images of a classifier, with their true and predicted classes.
+
+    mmpretrain's hook takes BGR for RGB, and images of one name in two folders get one file.
+
+    Args:
+        folder: Folder of ``NUMBER_NAME.png``, in the order of the images.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.number = Path(folder), 0
+
+    def after_test_iter(
+        self, runner: Runner, batch_idx: int, data_batch: dict, outputs: Sequence[Any]
+    ) -> None:
+        for image, sample in zip(data_batch['inputs'], outputs, strict=True):
+            name = f'{self.number:06d}_{Path(sample.get("img_path") or "").stem}.png'
+            rgb = image.flip(0).permute(1, 2, 0).cpu().numpy().astype('uint8')
+            runner.visualizer.visualize_cls(rgb, sample, out_file=str(self.folder / name))
+            self.number += 1
 
 
 def augment_tests(config: Config) -> None:

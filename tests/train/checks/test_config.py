@@ -264,12 +264,12 @@ def test_the_normalization_of_a_wrapped_detector_is_the_one_of_its_branches():
 def test_the_arguments_of_classes_are_the_own_ones_of_a_head():
     meta = dict(classes=('a', 'b', 'c'), thing_classes=('a', 'b'))
     head = nn.Module()
-    assert settings_of_classes(head, 'x', meta) == 'model.x.num_classes=3'
+    assert settings_of_classes(head, 'model.x', meta) == 'model.x.num_classes=3'
     head.kernel_generate_head = head.num_things_classes = None
-    found = settings_of_classes(head, 'x', meta)
+    found = settings_of_classes(head, 'model.x', meta)
     assert 'model.x.num_things_classes=2 and num_stuff_classes=1' in found
     del head.num_things_classes
-    assert settings_of_classes(head, 'x', meta) == 'model.x.kernel_generate_head.num_classes=3'
+    assert settings_of_classes(head, 'x', meta) == 'x.kernel_generate_head.num_classes=3'
     head = nn.Module()
     head.panoptic_fusion_head = nn.Module()
     head.panoptic_fusion_head.num_classes = 80

@@ -2,14 +2,19 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import cv2
+import numpy as np
 import pytest
+import torch
 from mmengine.config import Config
 
 from mmeffvit.config.datasets import evaluated_split
 from mmeffvit.config.load import load_config
 from mmeffvit.data.detect import detect
 from mmeffvit.errors import UserError
+from mmeffvit.train.engine.evaluate import DrawClassesHook
 from mmeffvit.train.folder.base import Start
 from mmeffvit.train.folder.classify import classify, config_lines
 from mmeffvit.train.folder.options import FinetuneOptions
@@ -45,6 +50,25 @@ def test_a_folder_per_class_trains_a_classifier_in_few_lines(flowers, tmp_path):
     assert list(config.train_dataloader.dataset.metainfo.classes) == CLASSES
     held_out = (work_dir / 'index' / 'val.txt').read_text().splitlines()
     assert sorted(line[-1] for line in held_out) == ['0', '1', '2', '3']  # one of each class
+
+
+def test_drawn_images_keep_their_colors_and_have_a_file_each(tmp_path):
+    pytest.importorskip('mmpretrain')
+    from mmpretrain.structures import DataSample
+    from mmpretrain.visualization import UniversalVisualizer
+
+    red = torch.zeros(3, 64, 96, dtype=torch.uint8)
+    red[2] = 240  # BGR
+    samples = [
+        DataSample(metainfo=dict(img_path=f'{folder}/1.png')).set_gt_label(0).set_pred_label(0)
+        .set_pred_score(torch.tensor([0.9, 0.1])) for folder in 'ab'
+    ]  # fmt: skip
+    runner = SimpleNamespace(visualizer=UniversalVisualizer())
+    DrawClassesHook(str(tmp_path)).after_test_iter(runner, 0, dict(inputs=[red] * 2), samples)
+    first, second = (cv2.imread(str(path)) for path in sorted(tmp_path.iterdir()))
+    assert first.shape == second.shape == (64, 96, 3)
+    blue, _, strong = np.median(first.reshape(-1, 3), axis=0)
+    assert (blue, strong) == (0, 240)
 
 
 def test_options_that_do_nothing_and_unknown_classes_are_rejected(flowers, tmp_path):
