@@ -351,20 +351,20 @@ CONTENDERS: tuple[Contender, ...] = (
         'segmentation',
         APACHE,
         'mmseg::fastscnn/fast_scnn_8xb4-160k_cityscapes-512x1024.py',
-        4.5,
+        1.3,
     ),
     OpenMMLab(
         'bisenetv2',
         'segmentation',
         APACHE,
         'mmseg::bisenetv2/bisenetv2_fcn_4xb4-160k_cityscapes-1024x1024.py',
-        33.0,
+        3.0,
     ),
     OpenMMLab(
         'segformer-b0',
         'segmentation',
         APACHE,
         'mmseg::segformer/segformer_mit-b0_8xb2-160k_ade20k-512x512.py',
-        6.0,
+        3.4,
     ),
 )
