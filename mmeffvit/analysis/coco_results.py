@@ -106,7 +106,7 @@ def renumber(found: Sequence[Detection], images: Mapping[int, Mapping], path: Pa
     known: dict[str, list[int]] = defaultdict(list)
     for number, image in images.items():
         known[Path(image['file_name']).name].append(number)
-    if all(number in known.get(name, [number]) for number, name in names.items()):
+    if all(number not in images or number in known[name] for number, name in names.items()):
         return
     for detection in found:
         name = names[detection['image_id']]

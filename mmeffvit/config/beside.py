@@ -83,10 +83,10 @@ class DictCalls(ast.NodeTransformer):
     """
 
     def visit_Call(self, node: ast.Call) -> ast.Dict:
-        first = node.args[0] if len(node.args) == 1 else ast.Dict([], [])
-        is_dict = isinstance(first, ast.Dict) and len(node.args) < 2
-        is_dict &= all(keyword.arg for keyword in node.keywords)  # not `**`
-        if getattr(node.func, 'id', '') != 'dict' or not is_dict:
+        first, *others = node.args or [ast.Dict([], [])]
+        is_plain = isinstance(first, ast.Dict) and not others
+        is_plain &= all(keyword.arg for keyword in node.keywords)  # not `**`
+        if getattr(node.func, 'id', '') != 'dict' or not is_plain:
             raise ValueError(ast.unparse(node))
         self.generic_visit(node)
         keys = [*first.keys, *(ast.Constant(keyword.arg) for keyword in node.keywords)]

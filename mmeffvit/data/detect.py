@@ -133,7 +133,8 @@ def note_unused(data: DataSet) -> None:
         return
     for folder in sorted({path.parent for path in used}):
         for path in sorted({*filter(is_image, folder.iterdir())} - used):
-            data.findings.add(IMAGE_UNLISTED, path)
+            if not path.name.startswith('.'):
+                data.findings.add(IMAGE_UNLISTED, path)
 
 
 def detect(path: Path, format: str | None = None) -> Found:

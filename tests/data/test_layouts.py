@@ -13,7 +13,8 @@ from mmeffvit.data.write import Split, area_of, to_coco
 from mmeffvit.errors import UserError
 from tests.conftest import published
 from tests.data import layouts
-from tests.data.layouts import READ, REFUSED, boxes, sides
+from tests.data.layouts import boxes, sides
+from tests.data.public_layouts import READ, REFUSED
 from tests.data.sets import counts, files_in
 
 OTHERS = {  # formats that fit as well

@@ -32,6 +32,7 @@ from mmeffvit.utils.files import locked
 from mmeffvit.utils.images import read_labels
 from tests.data import layouts
 from tests.data.layouts import IMAGE, boxes, disks, each, labels, voc
+from tests.data.public_layouts import READ
 from tests.data.sets import counts, edit_json, polygon_line, write_roboflow, write_voc, write_yolo
 
 
@@ -253,7 +254,7 @@ def test_two_files_for_one_image_are_a_fault_of_labelme(tmp_path):
 
 
 def test_a_class_of_two_words_keeps_the_columns_of_kitti(tmp_path):
-    layout = layouts.READ['KITTI'][0]
+    layout = READ['KITTI'][0]
     layout = {
         name: content.replace('bolt', 'traffic light') if isinstance(content, str) else content
         for name, content in layout.items()
@@ -280,7 +281,7 @@ def test_the_folder_of_yolo_may_be_elsewhere_and_its_labels_spelled_differently(
 
 
 def test_images_of_another_export_around_it_are_not_read(tmp_path):
-    layout = layouts.READ['Roboflow without a test split'][0]
+    layout = READ['Roboflow without a test split'][0]
     layouts.write(tmp_path, {f'inner/{name}': content for name, content in layout.items()})
     layouts.write(tmp_path, each('train/images/other{}.jpg'))
     data = detect(tmp_path / 'inner').read()
@@ -324,7 +325,7 @@ def test_pictures_of_annotations_are_no_images_to_train_on(other, tmp_path):
 
 def one_per_image(layout: str) -> dict:
     """A layout of one file whose images have a file each."""
-    content, *_ = layouts.READ[layout]
+    content, *_ = READ[layout]
     (path,) = (name for name, each in content.items() if each is not layouts.IMAGE)
     suffix, folder = Path(path).suffix, Path(path).parent.as_posix()
     images = {name: each for name, each in content.items() if each is layouts.IMAGE}
@@ -436,7 +437,7 @@ def test_masks_of_objects_may_be_called_as_other_images(tmp_path):
 
 @pytest.mark.parametrize('layout', ['labelme', 'VIA 2', 'CSV of TensorFlow'])
 def test_images_that_no_annotation_names_are_noted(layout, tmp_path):
-    content, *_ = layouts.READ[layout]
+    content, *_ = READ[layout]
     folder = 'images/' if any(name.startswith('images/') for name in content) else ''
     data = detect(layouts.write(tmp_path, content | {f'{folder}other.jpg': IMAGE})).read()
     assert (counts(data), data.findings.counts) == (dict(train=3), {faults.IMAGE_UNLISTED: 1})

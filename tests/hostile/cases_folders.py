@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.data import layouts
+from tests.data.public_layouts import READ
 from tests.data.sets import edit_json, write_maps, write_roboflow, write_voc, write_yolo
 from tests.hostile.commands import CONVERT_DATASET, Job, script
 from tests.hostile.damage import install_ghostscript, postscript, spoil
@@ -17,7 +18,7 @@ from tests.hostile.world import World
 
 def tool(name: str) -> Callable[[Path], Path]:
     """A writer of a format of labeling tools, which returns the folder."""
-    return lambda root: layouts.write(root, layouts.READ[name][0])
+    return lambda root: layouts.write(root, READ[name][0])
 
 
 # a writer, the annotations of an image, and the folder of images

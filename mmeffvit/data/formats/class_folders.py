@@ -13,7 +13,7 @@ from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
 from mmeffvit.utils.text import counted, listed
 
-from .label_maps import LOSSLESS
+from .label_maps import HEADING, LOSSLESS
 
 NAME = 'a folder per class'
 PREFIXED = re.compile('(?i:images|labels|masks|annotations)(?![a-z])')  # imagesTr, images_001
@@ -22,7 +22,6 @@ PAIRED = ('image', 'img', 'imgs', 'label', 'mask', 'gt')  # beside a folder with
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
 HIDDEN = ('.', '__MACOSX', 'work_dirs')  # the last has runs
 UNREAD = ('.heic', '.heif', '.gif', '.jp2', '.tga')  # images in formats that training does not read
-HEADING = 4000  # bytes of a table that are looked at
 WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
 
 
@@ -47,7 +46,7 @@ def find(tree: Tree) -> Match | None:
     if any(p.stem in names or p.parent not in filled for p in tree.of(*TEXTS)) or are_pairs(tree):
         return None
     classes = folders_in(found['train'])
-    if are_parts(tree, classes):
+    if are_parts(tree, classes, names):
         return None
     check_inner(classes, filled)
     why = f'{counted(len(classes), "folder")} of images and nothing else'
@@ -95,12 +94,11 @@ def are_pairs(tree: Tree) -> bool:
     return False
 
 
-def are_parts(tree: Tree, classes: Sequence[Path]) -> bool:
-    """Whether the folders are numbered parts of one set, whose classes a table has."""
+def are_parts(tree: Tree, classes: Sequence[Path], names: set[str]) -> bool:
+    """Whether the folders are numbered parts, and a table has some ``names`` of their images."""
     kinds = {re.sub(r'\d+', '', folder.name) for folder in classes}
     if len(kinds) > 1 or not all(kinds):
         return False
-    names = {name for path in tree.images for name in (path.stem, path.name)}
     heads = (tree.head(p)[:HEADING].decode(errors='replace') for p in tree.of('.csv', '.txt'))
     return any(names.intersection(re.split(r'[\s,;"]+', head)) for head in heads)
 

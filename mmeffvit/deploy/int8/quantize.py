@@ -252,8 +252,12 @@ def divide(paths: Sequence[Path], samples: int) -> tuple[list[Path], list[Path]]
         given = f'{paths[0].parent} has one image' if paths else 'no images are given'
         raise UserError(f'{given}; at least two are needed, since one is held out')
     count = min(samples, max(1, len(paths) * 2 // 3))
-    chosen = {len(paths) * index // count for index in range(count)}
-    calibration = [path for index, path in enumerate(paths) if index in chosen]
+    chosen = set(spaced(len(paths), count))
     rest = [path for index, path in enumerate(paths) if index not in chosen]
-    count = min(HELD_OUT, len(rest))
-    return calibration, [rest[len(rest) * index // count] for index in range(count)]
+    held_out = spaced(len(rest), min(HELD_OUT, len(rest)))
+    return [paths[index] for index in sorted(chosen)], [rest[index] for index in held_out]
+
+
+def spaced(number: int, count: int) -> list[int]:
+    """Evenly spaced indices: ``count`` of ``number``."""
+    return [number * index // count for index in range(count)]

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mmengine.config import Config
 from torch import Size, nn
@@ -162,6 +163,20 @@ def check_run(step: Step, *, explained: bool) -> Iterator[Finding]:
         yield fault(f'{where} fails in a training step on random images: {reason(step.error)}')
 
 
+def missing_maps(step: Step, name: str, index: Any, maps: Sequence[Size]) -> Finding | None:
+    """The fault of a head of mmseg whose ``in_index`` selects maps that do not arrive, if any."""
+    several = isinstance(index, list | tuple)
+    if index is None or not maps or (max(index) if several else index) < len(maps):
+        return None
+    channels = [shape[1] for shape in maps]
+    place = f'{step.place}.{name}'
+    chosen = list(range(len(maps))) if several else len(maps) - 1
+    return fault(
+        f'{step.describe(name)} has in_index={index}, but {len(maps)} maps arrive: set '
+        f'{place}.in_index={chosen} and {place}.in_channels={channels if several else channels[-1]}'
+    )
+
+
 def wrong_channels(step: Step) -> Iterator[Finding]:
     """The outermost module around the failure whose input channels differ from its config."""
     parts = (step.failed_in or '').split('.')
@@ -171,14 +186,8 @@ def wrong_channels(step: Step) -> Iterator[Finding]:
             continue
         module, settings = step.model.get_submodule(name), step.settings_at(name)
         maps = step.received[name]
-        index = getattr(module, 'in_index', None)
-        if isinstance(index, list | tuple) and maps and max(index) >= len(maps):
-            channels = [shape[1] for shape in maps]
-            yield fault(
-                f'{step.describe(name)} selects the maps {list(index)}, but {len(maps)} arrive: '
-                f'set {step.place}.{name}.in_index={list(range(len(maps)))} and '
-                f'{step.place}.{name}.in_channels={channels}'
-            )
+        if missing := missing_maps(step, name, getattr(module, 'in_index', None), maps):
+            yield missing
             return
         arrived = [shape[1] for shape in used_maps(module, maps)]
         if type(module).__name__ == 'YOLOV3Neck':  # which begins at the coarsest map

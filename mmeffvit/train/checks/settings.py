@@ -63,10 +63,10 @@ def normalization(step: Step, config: Config) -> tuple[list[float], list[float],
     """Mean, std, whether RGB, where they are set (preprocessor or pipeline), and RGB's key."""
     settings: dict[str, Any] = step.settings.get('data_preprocessor') or {}
     order = 'to_rgb' if step.scope == 'mmpretrain' else 'bgr_to_rgb'
-    where = 'model.data_preprocessor'
-    if 'detector' in config.model:  # of a wrapper, whose branches have one in common
-        settings, where = config.model.get('data_preprocessor') or settings, where
-        while 'data_preprocessor' in settings:
+    where = f'{step.place}.data_preprocessor'
+    if step.place != 'model' and config.model.get('data_preprocessor'):  # of a wrapper
+        settings, where = config.model.data_preprocessor, 'model.data_preprocessor'
+        while 'data_preprocessor' in settings:  # that its branches have in common
             settings, where = settings['data_preprocessor'], f'{where}.data_preprocessor'
     if settings.get('mean') is None:
         for transform in settings_of(config.get('train_dataloader'), 'Normalize'):

@@ -16,7 +16,8 @@ from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.write import to_mask
 from mmeffvit.errors import UserError
 from tests.data import layouts
-from tests.data.layouts import READ, boxes, disks, each
+from tests.data.layouts import boxes, disks, each
+from tests.data.public_layouts import READ
 from tests.data.sets import counts, edit_json
 from tests.data.test_broken import replace
 

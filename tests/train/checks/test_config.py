@@ -249,16 +249,21 @@ def test_maps_that_do_not_exist_are_reported_with_both_keys():
         in_index=[0, 1, 2, 3], in_channels=[16, 24, 32, 40], input_transform='resize_concat'
     )
     fix = 'model.decode_head.in_index=[0, 1, 2] and model.decode_head.in_channels=[16, 24, 32]'
-    the_fault(config, 'selects the maps [0, 1, 2, 3], but 3 arrive', fix)
+    the_fault(config, 'has in_index=[0, 1, 2, 3], but 3 maps arrive', fix)
+    fix = 'model.decode_head.in_index=2 and model.decode_head.in_channels=32'
+    the_fault(segmentor(TINY_SHVIT, 3, 40), 'has in_index=3, but 3 maps arrive', fix)
 
 
 def test_the_normalization_of_a_wrapped_detector_is_the_one_of_its_branches():
     own = dict(IMAGENET, bgr_to_rgb=False)
     wrapper = dict(type='MultiBranchDataPreprocessor', data_preprocessor=own)
     config = Config(dict(model=dict(detector={}, data_preprocessor=wrapper)))
-    step = Step('mmdet', ConfigDict(data_preprocessor=IMAGENET))
+    step = Step('mmdet', ConfigDict(data_preprocessor=IMAGENET), 'model.detector')
     *_, rgb, where, _ = normalization(step, config)
     assert (rgb, where) == (False, 'model.data_preprocessor.data_preprocessor')
+    del config.model.data_preprocessor
+    *_, rgb, where, _ = normalization(step, config)
+    assert (rgb, where) == (True, 'model.detector.data_preprocessor')
 
 
 def test_the_arguments_of_classes_are_the_own_ones_of_a_head():
