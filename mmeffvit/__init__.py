@@ -9,6 +9,7 @@ Where torch and mmengine are not installed, exported files still run:
 
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from .utils.files import resource_dir
@@ -64,8 +65,8 @@ def _register() -> None:
 
 def _restrict_mmcv() -> None:
     """Have mmcv's Pillow backend, which reads label maps of mmseg, open what we open."""
-    images = import_module('.utils.image_formats', __name__).AllowedImages()
-    import_module('mmcv.image.io').Image = images
+    io, formats = import_module('mmcv.image.io'), import_module('.utils.image_formats', __name__)
+    io.Image = SimpleNamespace(**{**vars(io.Image), 'open': formats.open_allowed})
 
 
 # the first import of the registries, by whatever module, imports mmengine: they are filled after it

@@ -20,12 +20,12 @@ from mmengine.visualization import Visualizer
 from torch import Tensor, nn
 
 from mmeffvit.config.build import isolated, own_model_config
-from mmeffvit.config.datasets import datasets_in, name_of
+from mmeffvit.config.datasets import datasets_in, name_of, settings_of
 from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.data import check_data
 from mmeffvit.train.checks.run import check_batches
-from mmeffvit.train.engine.user_errors import name_unreadable
+from mmeffvit.train.engine.user_errors import building, name_unreadable
 from mmeffvit.utils.images import read_image, write_image
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.modules import normalization
@@ -79,12 +79,16 @@ def browse(config_path: str, options: BrowseOptions) -> list[Path]:
 
 def draw_samples(config: Config, options: BrowseOptions) -> Iterator[np.ndarray]:
     """The drawn samples: (H, W, 3) uint8 RGB each."""
-    settings = loader_settings(config, options)
-    try:
-        with quiet():
-            loader = Runner.build_dataloader(settings, seed=options.seed)
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f'{config.filename}: {options.split} data: {error}') from error
+    settings = deepcopy(dict(config[f'{options.split}_dataloader']))
+    settings.update(num_workers=0, persistent_workers=False)
+    settings.pop('prefetch_factor', None)
+    settings['batch_size'] = min(settings.get('batch_size', 1), options.number)
+    with building(config), quiet():
+        loader = Runner.build_dataloader(settings, seed=options.seed)
+    if any(settings_of(settings, 'Normalize')):
+        raise UserError(
+            f'{config.filename} normalizes images in its pipeline: let the data preprocessor do it'
+        )
     check_batches(loader, options.split)
     name_unreadable(loader.dataset)
     visualizer = build_visualizer(config, loader.dataset.metainfo)
@@ -93,18 +97,12 @@ def draw_samples(config: Config, options: BrowseOptions) -> Iterator[np.ndarray]
     mixes = 'max_cached_images' in str(settings)
     skipped = WARM_UP if mixes and options.split == 'train' else 0
     late = options.split != 'train' and reads_annotations_last(settings)
+    padded = any(settings_of(settings, 'Pad'))
     samples = model_inputs(loader, preprocessor, training=options.split == 'train')
     for image, sample in islice(samples, skipped, skipped + options.number):
-        yield picture_of(image, sample, visualizer, late=late, original=options.original)
-
-
-def loader_settings(config: Config, options: BrowseOptions) -> dict[str, Any]:
-    """The settings of the config's loader, without worker processes."""
-    settings = deepcopy(dict(config[f'{options.split}_dataloader']))
-    settings.update(num_workers=0, persistent_workers=False)
-    settings.pop('prefetch_factor', None)
-    settings['batch_size'] = min(settings.get('batch_size', 1), options.number)
-    return settings
+        if late:
+            image = as_original(image, sample, padded=padded)
+        yield picture_of(image, sample, visualizer, original=options.original)
 
 
 def reads_annotations_last(settings: Mapping[str, Any]) -> bool:
@@ -139,20 +137,12 @@ def to_picture(image: Tensor, preprocessor: nn.Module) -> np.ndarray:
 
 
 def picture_of(
-    image: np.ndarray,
-    sample: BaseDataElement,
-    visualizer: Visualizer,
-    *,
-    late: bool,
-    original: bool,
+    image: np.ndarray, sample: BaseDataElement, visualizer: Visualizer, *, original: bool
 ) -> np.ndarray:
     """Draw the annotations into an image, (H, W, 3) uint8 RGB, resized for the sheet.
 
-    ``late`` annotations are in pixels of the original image; ``original`` shows it to the left.
+    ``original`` shows the original image to the left.
     """
-    if late:
-        height, width = size_of_content(sample)
-        image = cv2.resize(image[:height, :width], tuple(sample.ori_shape[1::-1]))
     image, factor = resized(image)
     scale_sample(sample, factor, image.shape[:2])
     with warnings.catch_warnings(), without_formulas():
@@ -162,14 +152,14 @@ def picture_of(
     return with_original(drawn, sample.img_path) if original else drawn
 
 
-def size_of_content(sample: BaseDataElement) -> tuple[int, int]:
-    """Height and width of a resized image without its padding, which ``Pad`` adds to img_shape."""
+def as_original(image: np.ndarray, sample: BaseDataElement, *, padded: bool) -> np.ndarray:
+    """An input image without its padding, resized to the original, which annotations are of."""
     height, width = sample.img_shape[:2]
-    if 'scale_factor' not in sample:
-        return height, width
-    across, down = sample.scale_factor
-    content = round(sample.ori_shape[0] * down), round(sample.ori_shape[1] * across)
-    return min(height, content[0]), min(width, content[1])
+    if padded:  # ``Pad`` adds it to img_shape
+        across, down = sample.scale_factor
+        height = min(height, round(sample.ori_shape[0] * down))
+        width = min(width, round(sample.ori_shape[1] * across))
+    return cv2.resize(image[:height, :width], tuple(sample.ori_shape[1::-1]))
 
 
 def resized(image: np.ndarray) -> tuple[np.ndarray, float]:

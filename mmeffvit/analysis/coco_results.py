@@ -102,20 +102,23 @@ def renumber(found: Sequence[Detection], images: Mapping[int, Mapping], path: Pa
     beside = path.with_name(f'{path.stem}.images.json')
     if not beside.is_file():
         return
-    names = {row['id']: Path(row['file_name']).name for row in read_json(beside)}
-    known: dict[str, list[int]] = defaultdict(list)
+    names = {row['id']: row['file_name'] for row in read_json(beside)}
+    known: dict[str, set[int]] = defaultdict(set)
     for number, image in images.items():
-        known[Path(image['file_name']).name].append(number)
-    if all(number not in images or number in known[name] for number, name in names.items()):
+        for name in {image['file_name'], Path(image['file_name']).name}:
+            known[name].add(number)
+    # relative paths first: images of several folders may share their names
+    numbers = {number: known[name] or known[Path(name).name] for number, name in names.items()}
+    if all(at in found or not (found or at in images) for at, found in numbers.items()):
         return
     for detection in found:
-        name = names[detection['image_id']]
-        if len(known[name]) != 1:
+        number = detection['image_id']
+        if len(numbers[number]) != 1:
             raise UserError(
-                f'{path} has {name}, of which the annotation file has {len(known[name])}: give '
-                'the annotation file of these results'
+                f'{path} has {names[number]}, of which the annotation file has '
+                f'{len(numbers[number])}: give the annotation file of these results'
             )
-        detection['image_id'] = known[name][0]
+        [detection['image_id']] = numbers[number]
 
 
 def check_images(samples: Sequence[dict], images: Mapping[int, Mapping], path: str | Path) -> None:
@@ -137,15 +140,10 @@ def check_detections(
     path: str | Path,
 ) -> None:
     """Check all fields of the detections before pycocotools reads them."""
-    needed = {'image_id', 'category_id', 'score'}
     for detection in found:
-        if missing := sorted(needed - set(detection)):
-            raise UserError(
-                f'{path} has a detection without {", ".join(missing)}: {detection!r:.200}'
-            )
         if wrong := [key for key, is_valid in VALUES.items() if not is_valid(detection.get(key))]:
             raise UserError(
-                f'{path} has a detection with {wrong[0]} {detection[wrong[0]]!r:.80}: fix the '
+                f'{path} has a detection with {wrong[0]} {detection.get(wrong[0])!r:.80}: fix the '
                 'program that writes it'
             )
     for key, known in (('image_id', images), ('category_id', categories)):

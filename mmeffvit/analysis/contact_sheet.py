@@ -71,7 +71,8 @@ def draw_contact_sheet(runner: Runner, path: Path, split: str) -> None:
     if any(crossed is not None for crossed in pairs[0].crossed):
         title += '; missed objects and false alarms are crossed out'
     sheet = montage(tiles, min(COLUMNS, len(tiles)), title)
-    present = np.unique(np.concatenate([pair.true.labels.ravel() for pair in shown]))
+    drawn = [side.labels.ravel() for pair in shown for side in (pair.true, pair.found)]
+    present = np.unique(np.concatenate(drawn))
     names = [(name_of(k, classes), palette[k]) for k in present if k < len(classes)]
     sheet = np.concatenate([sheet, legend(names, sheet.shape[1])])
     write_image(path, cv2.cvtColor(sheet, cv2.COLOR_RGB2BGR))

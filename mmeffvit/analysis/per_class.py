@@ -29,6 +29,7 @@ from mmeffvit.config.build import isolated
 from mmeffvit.config.datasets import build_unread, datasets_of, settings_of
 from mmeffvit.errors import UserError
 from mmeffvit.train.checks.data import check_data
+from mmeffvit.train.engine.user_errors import building
 from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import read_labels
 from mmeffvit.utils.quiet import quiet
@@ -132,14 +133,16 @@ def measure_detections(config: Config, results: Path) -> list[ClassValues]:
 def measure_label_maps(config: Config, results: Path) -> list[ClassValues]:
     """IoU of label maps."""
     settings = metric_settings(config, 'IoUMetric')
-    dataset = DATASETS.build(measured_dataset(config))
-    metric = METRICS.build(settings)
+    with building(config):
+        dataset, metric = DATASETS.build(measured_dataset(config)), METRICS.build(settings)
     metric.dataset_meta = dataset.metainfo
     classes = dataset.metainfo['classes']
     with well_formed(results):
         maps = read_label_maps(results, dataset) if results.is_dir() else None
         for sample in maps or read_samples(results, 'pred_sem_seg'):
             check_label_maps(sample, len(classes))
+            for key in ('pred_sem_seg', 'gt_sem_seg'):  # mmseg would read labels above 255 as bytes
+                sample[key]['data'] = sample[key]['data'].long()
             metric.process(None, [sample])
     areas = [sum(parts) for parts in zip(*metric.results, strict=True)]
     values = 100 * np.asarray(metric.total_area_to_metrics(*areas, metrics=['mIoU'])['IoU'])

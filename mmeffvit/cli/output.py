@@ -67,7 +67,7 @@ def exit_with_message(debug: bool = False) -> Iterator[None]:
                 stop(error, map(str, error.args), debug)
             if isinstance(error, OSError):
                 # one from a data loading process has its traceback before the last line
-                text = str(error).strip().splitlines()[-1] if error.args else repr(error)
+                text = (str(error).strip() or repr(error)).splitlines()[-1]
                 stop(error, ['; '.join([text, *getattr(error, '__notes__', [])])], debug)
             raise
 

@@ -63,7 +63,7 @@ def run(
     has_own = classify(config).has_weights and len(inputs) == 1
     alone = exported or has_own or is_input(inputs[0])
     checkpoint = None if alone else inputs.pop(0)
-    if not inputs and not Path(checkpoint).exists():
+    if not inputs and '://' not in checkpoint and not Path(checkpoint).exists():
         raise UserError(f'{checkpoint!r} does not exist')
     if not inputs:
         raise UserError(f'{checkpoint!r} is no image, video, folder or glob: give an INPUT')

@@ -1,7 +1,7 @@
 """Arguments of Ultralytics and of OpenMMLab's tools, answered with ours."""
 
 import re
-from argparse import ArgumentParser
+from argparse import Action, ArgumentParser
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
     ``--imgsz 640`` and ``imgsz=640`` are recognized, unless they are options of ours or files.
     """
     command = parser.prog.split()[-1]
-    options = [option for action in parser._actions for option in action.option_strings]
+    options = {option: a for a in parser._actions for option in a.option_strings}
     for argument in arguments:
         if argument == '--cfg-options':  # its values are keys of the config
             return
@@ -85,14 +85,27 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
         if not match or not (match[1] or match[3] is not None) or Path(argument).exists():
             continue
         ours, name = f'--{match[2].replace("_", "-")}', match[2].replace('-', '_')
-        if any(option.startswith(ours) for option in options):
+        if found := [option for option in options if option.startswith(ours)]:
             if match[1]:
                 continue
-            parser.error(f"{argument!r} is Ultralytics' spelling; here: {ours} {match[3]}")
+            answer = with_value(found[0], options[found[0]], match[3])
+            parser.error(f"{argument!r} is Ultralytics' spelling; here: {answer}")
         for whose, table in (("Ultralytics'", ULTRALYTICS), ("OpenMMLab's", OPENMMLAB)):
             answer = answer_in(table, name, command)
             if answer and set(re.findall('--[a-z-]+', answer)) <= {*options}:
                 parser.error(f'{argument!r} is {whose} spelling; here: {answer}')
+
+
+def with_value(option: str, action: Action, value: str) -> str:
+    """Our option with a value of Ultralytics, which has True and False for flags."""
+    if value in ('False', 'None'):
+        negative = f'--no-{option[2:]}'
+        return negative if negative in action.option_strings else 'leave it out'
+    if action.nargs == 0 or value == 'True':
+        return option
+    if option == '--device' and value[:1].isdigit():
+        return GPUS if ',' in value else f'--device cuda:{value}'
+    return f'{option} {"auto" if (option, value) == ("--batch", "-1") else value}'
 
 
 def answer_in(table: Iterable[tuple[str, str, str]], name: str, command: str) -> str:

@@ -16,7 +16,6 @@ from .build import explain_error, isolated
 from .values import dicts_in
 
 SPLITS = ('train', 'val', 'test')  # whose loaders a config has
-DEFAULT_PROPOSALS = 1000
 ANNOTATIONS = re.compile(r'Load\w*Annotation')
 
 
@@ -215,12 +214,6 @@ def eval_shape(config: Config) -> tuple[int, int] | None:
                 width, height = resize['scale']
                 return height, width
     return None
-
-
-def eval_proposals(model: Mapping[str, Any]) -> int:
-    """Number of proposals of the first stage at test time."""
-    rpn = (model.get('test_cfg') or {}).get('rpn') or {}
-    return rpn.get('max_per_img', DEFAULT_PROPOSALS)
 
 
 def meta_of(shape: tuple[int, int]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Checks of config values that are not checked, or not clearly, when the config is built."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from mmengine.config import Config
@@ -43,12 +43,14 @@ RULES = (  # keys are regular expressions
 
 def check_values(config: Config) -> None:
     """Raise a ``UserError`` for an invalid value of a config."""
-    for place, value in values_in(config.to_dict()):
-        for rule in RULES if value is not None else ():
-            if re.fullmatch(rule.key, place) and not rule.is_valid(value):
-                raise UserError(
-                    f'{place} is {value!r:.80} in {config.filename}; it must be {rule.requirement}'
-                )
+    for place, settings in dicts_in(config.to_dict()):
+        for key, value in settings.items():
+            # a transform is also known by its type
+            names = f'{place}.{key}'.lstrip('.'), f'{settings.get("type")}.{key}'
+            for rule in RULES if value is not None else ():
+                if any(re.fullmatch(rule.key, n) for n in names) and not rule.is_valid(value):
+                    raise UserError(f'{names[0]} is {value!r:.80} in {config.filename}; it must '
+                                    f'be {rule.requirement}')  # fmt: skip
 
 
 def dicts_in(value: Any) -> Iterator[tuple[str, dict]]:
@@ -65,21 +67,6 @@ def keyed_dicts_in(value: Any, place: str = '', key: Any = '') -> Iterator[tuple
         items = [(i, key, item) for i, item in enumerate(value)] if is_list(value) else []
     for name, inner, item in items:
         yield from keyed_dicts_in(item, f'{place}.{name}' if place else str(name), inner)
-
-
-def values_in(value: Any, place: str = '') -> Iterator[tuple[str, Any]]:
-    """Every value with its dotted key; transforms are keyed by type instead of index."""
-    if isinstance(value, Mapping):
-        items = value.items()
-    else:
-        items = enumerate(value) if is_list(value) else ()
-    for key, item in items:
-        name = str(key)
-        if is_list(value) and place.endswith('pipeline') and isinstance(item, Mapping):
-            name = str(item.get('type'))
-        inner = f'{place}.{name}' if place else name
-        yield inner, item
-        yield from values_in(item, inner)
 
 
 def uses_mmpretrain(value: Any) -> bool:

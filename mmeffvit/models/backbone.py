@@ -30,6 +30,8 @@ FINEST_OUTPUT_STRIDE = 8
 
 def resolve_out_indices(out_indices: Sequence[int], num_stages: int) -> tuple[int, ...]:
     """Return ``out_indices`` counted from the first stage; negative ones count from the last."""
+    if isinstance(out_indices, int):
+        raise ValueError(f'out_indices is {out_indices}; give a sequence, such as ({out_indices},)')
     counted = tuple(i + num_stages if i < 0 else i for i in out_indices)
     in_range = all(0 <= i < num_stages for i in counted)
     if not counted or not in_range or list(counted) != sorted(set(counted)):

@@ -4,7 +4,7 @@ import os
 import re
 import warnings
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
@@ -101,12 +101,3 @@ def too_large(size: str) -> TooLargeError:
     return TooLargeError(
         f'{size} exceeds the limit of {MAX_PIXELS:,} pixels: shrink it or cut it into tiles'
     )
-
-
-class AllowedImages:
-    """``PIL.Image`` that opens ``FORMATS`` alone."""
-
-    open = staticmethod(open_allowed)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(Image, name)

@@ -120,9 +120,13 @@ def resident_memory(*, peak: bool = False) -> int:
 def free_memory() -> int:
     """Bytes of memory that are free for this process, in the machine and in its container."""
     free = _bytes(Path('/proc/meminfo'), 'MemAvailable')
-    limit, current = (Path('/sys/fs/cgroup', f'memory.{name}') for name in ('max', 'current'))
+    limit, current, parts = (
+        Path('/sys/fs/cgroup', f'memory.{name}') for name in ('max', 'current', 'stat')
+    )
     if limit.is_file() and (text := limit.read_text().strip()) != 'max':
-        free = min(free, int(text) - int(current.read_text()))
+        # pages of files that were read count as used, until others need them
+        cache = dict(line.split() for line in parts.read_text().splitlines()).get('inactive_file')
+        free = min(free, int(text) - int(current.read_text()) + int(cache or 0))
     return free
 
 

@@ -8,6 +8,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.errors import UserError
+
 from .quiet import replaced
 
 T = TypeVar('T')
@@ -19,11 +21,11 @@ def select(named: Mapping[str, T], patterns: Sequence[str]) -> dict[str, T]:
     In patterns, `*` and `?` are wildcards.
 
     Raises:
-        ValueError: If a pattern matches no name.
+        UserError: If a pattern matches no name.
     """
     for pattern in patterns:
         if not any(matches(name, pattern) for name in named):
-            raise ValueError(f'no layer matches {pattern!r}; choose from {", ".join(named)}')
+            raise UserError(f'no layer matches {pattern!r}; choose from {", ".join(named)}')
     if not patterns:
         return dict(named)
     return {n: item for n, item in named.items() if any(matches(n, p) for p in patterns)}

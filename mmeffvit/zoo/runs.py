@@ -11,6 +11,7 @@ from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
 from mmeffvit.models.checkpoints.checkpoint import require_run
 from mmeffvit.utils.files import read_file
+from mmeffvit.utils.text import listed
 
 
 def saved_checkpoints(work_dir: Path) -> list[Path]:
@@ -77,6 +78,8 @@ def config_of(work_dir: Path) -> Path:
     """The config that a run has saved in its work dir."""
     found = saved_configs(work_dir)
     if len(found) > 1:
-        names = ', '.join(path.name for path in found)
-        raise UserError(f'{work_dir} has the configs of several runs: give one of {names}')
+        raise UserError(
+            f'{work_dir} has the configs of several runs: give one of {listed(found)}, and a '
+            'CHECKPOINT after it'
+        )
     return found[0]

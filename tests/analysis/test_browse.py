@@ -9,6 +9,7 @@ from mmengine.registry import MODELS
 from mmeffvit.analysis.browse import (
     SIDE,
     BrowseOptions,
+    as_original,
     browse,
     picture_of,
     to_picture,
@@ -81,14 +82,16 @@ def test_boxes_of_a_test_pipeline_are_on_their_objects(padding):
     image = np.zeros((64 + padding, 96, 3), np.uint8)
     image[16:32, 24:48] = 255  # the object, in input pixels
     meta = dict(img_shape=image.shape[:2], ori_shape=(128, 192))  # with the padding of `Pad`
-    meta |= dict(scale_factor=(0.5, 0.5)) if padding else {}
+    # of an image that was stretched without a `Pad`, it would cut off a part
+    meta |= dict(scale_factor=(0.5, 0.5) if padding else (0.4, 0.4))
     sample = DetDataSample(metainfo=meta)
     sample.gt_instances = InstanceData(
         bboxes=torch.tensor([[48.0, 32.0, 96.0, 64.0]]), labels=torch.tensor([0])
     )
     visualizer = DetLocalVisualizer(name='boxes', line_width=2, bbox_color=(255, 0, 0))
     visualizer.dataset_meta = dict(classes=('thing',), palette=[(255, 0, 0)])
-    picture = picture_of(image, sample, visualizer, late=True, original=False).astype(int)
+    image = as_original(image, sample, padded=bool(padding))
+    picture = picture_of(image, sample, visualizer, original=False).astype(int)
     red = picture[..., 0] - picture[..., 1] > 100
     rows, columns = np.nonzero(red)
     factor = SIDE / 96
@@ -103,6 +106,15 @@ def test_the_original_is_on_the_left(shapes):
     pair = with_original(np.zeros((SIDE, 100, 3), np.uint8), path)
     assert pair.shape == (SIDE, SIDE + 6 + 100, 3)
     assert not pair[:, -100:].any()
+
+
+def test_pixels_that_a_pipeline_normalizes_are_reported(shapes, tmp_path):
+    pipeline = [
+        dict(type='LoadImageFromFile'),
+        dict(type='Normalize', mean=[0.0] * 3, std=[1.0] * 3),
+    ]
+    with pytest.raises(UserError, match='normalizes images in its pipeline'):
+        draw(SHAPES, shapes, tmp_path, {'train_dataloader.dataset.pipeline': pipeline})
 
 
 def test_a_loader_without_a_batch_is_reported(shapes, tmp_path):

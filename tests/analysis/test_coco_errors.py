@@ -232,6 +232,10 @@ def test_images_that_are_numbered_otherwise_are_matched_by_name(tmp_path):
     names.write_text(json.dumps([dict(id=0, file_name='1.png'), dict(id=7, file_name='c.png')]))
     with pytest.raises(UserError, match=r'has c\.png, of which the annotation file has 0'):
         read_detections(path, truth)
+    numbers = [dict(id=2, file_name='1.png'), dict(id=3, file_name='0.png')]  # none is an id
+    names.write_text(json.dumps(numbers))
+    path.write_text(json.dumps([thing(DOG, RIGHT, 0.5, image=2), thing(CAT, LEFT, 0.5, image=3)]))
+    assert [row['image_id'] for row in read_detections(path, truth)] == [1, 0]
     path.write_text(json.dumps([thing(DOG, RIGHT, 0.5, image=1)]))
     names.write_text(json.dumps([dict(id=1, file_name='other.png')]))  # of other images
     with pytest.raises(UserError, match=r'has other\.png, of which the annotation file has 0'):

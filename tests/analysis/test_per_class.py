@@ -124,6 +124,20 @@ def test_iou_of_label_maps_is_correct(ade_shapes, tmp_path):
     assert same.mean == table.mean
 
 
+def test_labels_above_255_are_not_read_as_bytes(ade_shapes, tmp_path):
+    """Predictions of small labels are dumped as bytes, beside true labels that are not."""
+    classes = {'test_dataloader.dataset.metainfo': dict(classes=[f'c{i}' for i in range(301)])}
+    classes['test_dataloader.dataset.type'] = 'BaseSegDataset'
+    maps = dict(
+        pred_sem_seg=torch.full((1, 4, 4), 44).byte(), gt_sem_seg=torch.full((1, 4, 4), 300)
+    )
+    sample = {key: dict(data=value) for key, value in maps.items()}
+    (tmp_path / 'found.pkl').write_bytes(pickle.dumps([sample]))
+    options = {'data_root': f'{ade_shapes}/', **classes}
+    (table,) = per_class(ADE, tmp_path / 'found.pkl', tmp_path, options)
+    assert (table.values['c44'], table.values['c300']) == (0, 0)
+
+
 def test_a_class_without_ground_truth_has_an_empty_cell(tmp_path):
     table = ClassValues('IoU', 50.0, {'cat': 50.0, 'dog': math.nan})
     rows = to_markdown([table]).splitlines()

@@ -16,6 +16,7 @@ from PIL import Image
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
 from mmeffvit.data.files import images_below
+from mmeffvit.data.formats.darknet import LINE
 from mmeffvit.data.index import LEAST, ImageIndex
 from mmeffvit.data.prepare import PrepareOptions, prepare, read, split_off
 from mmeffvit.data.records import DataSet, Object, Picture
@@ -130,6 +131,11 @@ def seconds(job, size: int) -> float:
     start = time.process_time()
     job(size)
     return time.process_time() - start
+
+
+def test_a_long_line_of_numbers_and_a_word_is_no_label():
+    assert LINE.match(b'1' + b' .5' * 4)
+    assert not LINE.match(b'1' + b' 1234' * 60 + b' car')  # backtracking would take days
 
 
 def read_xml(folder: Path, size: int) -> None:

@@ -365,11 +365,12 @@ def test_tasks_without_an_annotation_are_no_background_and_sizes_are_compared(tm
     assert data.findings.faults == [faults.SIZE_DIFFERS]
 
 
-def test_the_split_of_an_image_is_the_one_of_its_folder_where_its_xml_has_none(tmp_path):
+@pytest.mark.parametrize('declared', ['ISO-8859-1', 'gb2312', 'UTF-16', 'us-ascii'])
+def test_the_split_of_an_image_is_the_one_of_its_folder_where_its_xml_has_none(declared, tmp_path):
     layout = {f'images/{split}/{i}.jpg': layouts.IMAGE for split, i in (('train', 0), ('val', 1))}
     layout |= each('xml/{}.xml', lambda i: voc(f'{i}.jpg', boxes(i)), (0, 1))
     layout['xml/1.xml'] = layout['xml/1.xml'].replace('bolt', 'Löwe')
-    layout['xml/1.xml'] = f'<?xml version="1.0" encoding="ISO-8859-1"?>{layout["xml/1.xml"]}'
+    layout['xml/1.xml'] = f'<?xml version="1.0" encoding="{declared}"?>{layout["xml/1.xml"]}'
     data = read(layouts.write(tmp_path, layout), PrepareOptions())
     assert counts(data) == dict(train=1, val=1)
     assert data.classes == ['Löwe', 'bolt', 'nut']

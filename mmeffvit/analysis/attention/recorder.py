@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from mmeffvit.errors import UserError
 from mmeffvit.models.layers.base_attention import Attention
 from mmeffvit.models.layers.reading import Reading
 from mmeffvit.utils.modules import outermost, select
@@ -77,14 +78,14 @@ def attention_layers(model: nn.Module, patterns: Sequence[str] = ()) -> dict[str
         patterns: Select layers, see :func:`mmeffvit.utils.modules.select`; all if empty.
 
     Raises:
-        ValueError: If the model has no attention layer of this package, or a pattern matches none.
+        UserError: If the model has no attention layer of this package, or a pattern matches none.
     """
     modules = dict(model.named_modules())
     layers = outermost(
         {n: m for n, m in modules.items() if isinstance(m, Attention) and m.is_readable}
     )
     if not layers:
-        raise ValueError(
+        raise UserError(
             f'{type(model).__name__} has no attention layer: no module of it has read_attention'
         )
     return select(layers, patterns)
@@ -108,7 +109,8 @@ def record_attention(
         The readings of the last pass by layer name, in the order of execution.
 
     Raises:
-        ValueError: If no layer matches, or a layer is in train mode or gets several images.
+        UserError: If no layer matches.
+        ValueError: If a layer is in train mode or gets several images.
     """
     readings: dict[str, Reading] = {}
     locate = None if canvas.query is None else canvas.query_index

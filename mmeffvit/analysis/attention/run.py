@@ -17,9 +17,9 @@ from mmeffvit.utils.files import write_file
 from mmeffvit.utils.images import read_image
 from mmeffvit.utils.messages import logger
 
-from .recorder import attention_layers, record_attention
+from .recorder import record_attention
 from .sheet import InputImage, draw_sheets
-from .subject import RANDOM, Size, Subject, open_subject
+from .subject import RANDOM, Size, open_subject
 
 DPI = 100
 
@@ -58,7 +58,6 @@ def visualize_attention(
         raise UserError(f'--shape is {size[0]} {size[1]}; both must be at least {MIN_SIDE} pixels')
     written = []
     with open_subject(target, checkpoint, size) as subject:
-        check_layers(subject, layers)
         if subject.remark == RANDOM:
             logger.info('no --checkpoint: the weights are random, and so are the attention maps')
         for path in paths:
@@ -88,13 +87,6 @@ def check_images(images: Sequence[str], query: tuple[int, int] | None) -> list[P
                 f'and y below {height}'
             )
     return paths
-
-
-def check_layers(subject: Subject, layers: Sequence[str]) -> None:
-    try:
-        attention_layers(subject.model, layers)
-    except ValueError as error:
-        raise UserError(f'--layers: {error}' if layers else str(error)) from error
 
 
 def save(

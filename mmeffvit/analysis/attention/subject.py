@@ -23,6 +23,7 @@ from mmeffvit.errors import CheckpointError, UserError
 from mmeffvit.models import Backbone
 from mmeffvit.models.backbone import MIN_SIDE
 from mmeffvit.models.checkpoints import Checkpoint, open_checkpoint
+from mmeffvit.train.engine.user_errors import building
 from mmeffvit.utils.images import read_image
 from mmeffvit.zoo.models import open_model
 from mmeffvit.zoo.source import Kind, Source, classify, find_source
@@ -144,7 +145,8 @@ def make_pipeline(config: Config, size: Size | None) -> Compose:
         for pad in settings_of(pipeline, 'Pad'):
             if 'size' in pad:
                 pad['size'] = (width, height)
-    return Compose(pipeline)
+    with building(config):
+        return Compose(pipeline)
 
 
 def prepare_by_pipeline(

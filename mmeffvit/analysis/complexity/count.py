@@ -11,7 +11,7 @@ from torch import nn
 
 from mmeffvit.config.backbones import build_backbone, parse_backbone
 from mmeffvit.config.build import build_model, isolated, own_model_config
-from mmeffvit.config.datasets import eval_proposals, eval_shape
+from mmeffvit.config.datasets import eval_shape
 from mmeffvit.config.load import ALL
 from mmeffvit.errors import UserError
 from mmeffvit.utils.messages import logger
@@ -107,7 +107,8 @@ def count_config(
     scope = config.default_scope
     settings = own_model_config(config)
     shape = shape or eval_shape(config) or DEFAULT_SHAPES[scope]
-    boxes = proposals or eval_proposals(settings)
+    rpn = (settings.get('test_cfg') or {}).get('rpn') or {}
+    boxes = proposals or rpn.get('max_per_img', 1000)
     forward = partial(run_model, shape=shape, proposals=boxes)
     with isolated(scope):
         result = attempt(target, shape, partial(build_model, settings), forward)

@@ -27,7 +27,7 @@ from mmeffvit.utils.files import read_json, write_file
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.quiet import quiet
 from mmeffvit.utils.schema import is_dict
-from mmeffvit.utils.text import align
+from mmeffvit.utils.text import align, as_user_error
 
 from .layers import Heads, layers_with_heads
 
@@ -249,9 +249,11 @@ def read_earlier(path: Path, subject: Mapping[str, Any]) -> dict[str, list[dict[
     if not (is_dict(found) and 'subject' in found and is_dict(found.get('layers'))):
         return {}
     layers = found['layers']
+    with as_user_error(f'{path} is not a table of heads: move it away'):
+        is_tested = sum(bool(head['metrics']) for heads in layers.values() for head in heads)
     if found['subject'] == subject:
         return layers
-    if any(head['metrics'] for heads in layers.values() for head in heads):
+    if is_tested:
         raise UserError(
             f'{path} is of other weights, another config or another test: choose another --out-dir'
         )

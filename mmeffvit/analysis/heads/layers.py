@@ -88,10 +88,7 @@ def layers_with_heads(model: nn.Module, patterns: Sequence[str] = ()) -> dict[st
             f'{type(model).__name__} has no attention layer with heads: choose a model with '
             'EfficientFormerV2, PVTv2, DeiT or their Mobile-Attention forms, or a DETR'
         )
-    try:
-        return select(found, patterns)
-    except ValueError as error:
-        raise UserError(f'--layers: {error}') from error
+    return select(found, patterns)
 
 
 def hook_outputs(layer: nn.MultiheadAttention, visit: Visit) -> RemovableHandle:

@@ -21,7 +21,7 @@ from mmeffvit.models import Backbone
 from mmeffvit.models.checkpoints.state import grids_in, torch_file, with_grids
 from mmeffvit.models.layers.head_projections import Units, hidden_layers, prunable_layers
 from mmeffvit.train.checks.data import check_data
-from mmeffvit.train.engine.user_errors import loading, name_unreadable
+from mmeffvit.train.engine.user_errors import building, loading, name_unreadable
 from mmeffvit.utils.files import atomic_output, check_output, read_file
 
 from .scores import Scores, best_units, competition_scores, random_scores, uvc_scores
@@ -165,7 +165,7 @@ def batches_of(config: Config, max_images: int | None) -> Any:
     check_data(config, ('test',))
     config = deepcopy(config)
     limit_tests(config, max_images)
-    with DefaultScope.overwrite_default_scope(config.default_scope):
+    with DefaultScope.overwrite_default_scope(config.default_scope), building(config):
         loader = Runner.build_dataloader(config.test_dataloader, seed=0)
     name_unreadable(loader.dataset)
     return loader

@@ -4,7 +4,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from mmeffvit.train.engine.processes import start_tied
@@ -31,29 +31,24 @@ def run_logged(command: list[str], log: Path, say: Callable[[str], None]) -> str
     log.parent.mkdir(parents=True, exist_ok=True)
     with own_file(log).open('a') as file, start_tied(command, **PIPED) as process:
         file.write(f'$ {" ".join(command)}\n')
-        for line in read_lines(process):
-            file.write(line)
-            file.flush()
-            last = line.strip() or last
-            if last.startswith('error: '):
-                message = last
-            progress = progress_in(line)
-            if progress and time.monotonic() >= due:
-                due = time.monotonic() + INTERVAL
-                say(f'{progress}, {duration(time.monotonic() - start)} elapsed')
+        try:
+            for line in process.stdout:
+                file.write(line)
+                file.flush()
+                last = line.strip() or last
+                if last.startswith('error: '):
+                    message = last
+                progress = progress_in(line)
+                if progress and time.monotonic() >= due:
+                    due = time.monotonic() + INTERVAL
+                    say(f'{progress}, {duration(time.monotonic() - start)} elapsed')
+        except BaseException:
+            process.terminate()
+            raise
     code = process.returncode
     if code < 0:
         return f'ended by {signal.Signals(-code).name}'
     return (message.removeprefix('error: ') or last or f'exit code {code}') if code else None
-
-
-def read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    """The output lines of a process, which is terminated if reading is interrupted."""
-    try:
-        yield from process.stdout
-    except BaseException:
-        process.terminate()
-        raise
 
 
 def progress_in(line: str) -> str | None:

@@ -47,6 +47,7 @@ class Table:
             try:
                 content = read_json(self.json)
                 self.rows = {name: Row(**row) for name, row in content.items()}
+                str(self)  # raises for values of other types
             except (UserError, AttributeError, TypeError) as error:
                 raise UserError(
                     f'{self.json} is not a results table ({error}); move it away'

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmeffvit.data.faults import LIST_BROKEN, Findings
-from mmeffvit.data.files import ImageFinder, names_in, read_list, read_text, spelling
+from mmeffvit.data.faults import Findings
+from mmeffvit.data.files import ImageFinder, names_in, read_list, read_text, require_text, spelling
 from mmeffvit.data.records import SPLIT_NAMES, DataSet, split_of
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
@@ -21,7 +21,7 @@ NAMES = (
     'obj.names', 'classes.txt', '_darknet.labels', 'predefined_classes.txt', 'notes.json',
     'labels.txt', 'names.txt',
 )  # fmt: skip
-LINE = re.compile(rb'\s*\d{1,9}(\.0*)?(\s+-?(\d+\.?\d*|\.\d+)(e-?\d+)?){4,}\s*$')
+LINE = re.compile(rb'\s*\d{1,9}(\.0*)?(\s+-?(\d+(\.\d*)?|\.\d+)(e-?\d+)?){4,}\s*$')
 LONG = 4000  # characters of a line that are looked at
 
 
@@ -141,10 +141,7 @@ def read(tree: Tree, names: Path, lists: dict[str, Path], findings: Findings) ->
 def read_names(path: Path, findings: Findings) -> list[str]:
     """The names in lines, or in Label Studio's JSON."""
     if path.suffix != '.json':
-        text = read_text(path, Findings())
-        if text is None:
-            findings.add(LIST_BROKEN, path)
-        return names_in(text or '', path)
+        return names_in(require_text(path, findings), path)
     content = read_json(path)
     rows = content.get('categories') if isinstance(content, dict) else None
     try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mmeffvit.data import faults
 from mmeffvit.data.faults import Findings
-from mmeffvit.data.files import names_in, read_text
+from mmeffvit.data.files import names_in, require_text
 from mmeffvit.data.records import DataSet, Picture, in_words
 from mmeffvit.errors import UserError
 from mmeffvit.utils.files import read_file
@@ -70,10 +70,7 @@ def table_in(folders: Iterable[Path], findings: Findings) -> tuple[Path, list] |
     for path in (p for name in TABLES for folder in ordered for p in sorted(folder.glob(name))):
         if (first and path.name != first[0].name) or not is_table(path):
             continue
-        text = read_text(path, findings)
-        if text is None:  # the values are not known otherwise
-            raise UserError(f'{path} cannot be read as text in UTF-8; write {NEEDS}')
-        rows = list(rows_of(path, text))
+        rows = list(rows_of(path, require_text(path, findings)))  # values have no other names
         if first and rows not in ([], first[1]):
             raise UserError(
                 f'{first[0]} and {path} number the classes differently: number them alike in all '

@@ -27,10 +27,10 @@ from .label_maps import (
     as_binary,
     check_palettes,
     guess_classes,
-    packed_colors,
     read_label_map,
     read_table,
     read_values,
+    values_in,
 )
 from .voc import LISTS, in_folder_of_lists, lists_above, read_splits
 
@@ -92,9 +92,9 @@ class Group:
         return self.paths[:: max(1, len(self.paths) // SAMPLED)][:SAMPLED]
 
     @cached_property
-    def colors(self) -> list[set[int]]:
-        """The colors of the sampled files that can be read."""
-        return [found for path in self.sampled if (found := colors_of(path))]
+    def colors(self) -> list[Counter]:
+        """The values or colors of the sampled files that can be read."""
+        return [found for path in self.sampled if (found := values_in(path))]
 
     def is_named(self, words: re.Pattern) -> bool:
         return has(f'{self.folder.name} {self.ending}', words)
@@ -139,14 +139,6 @@ def is_black_and_white(path: Path) -> bool:
         return read_values(path).ndim == 2
     except Unreadable:
         return False
-
-
-def colors_of(path: Path) -> set[int]:
-    """The colors of an image; none if it cannot be read."""
-    try:
-        return {*np.unique(packed_colors(path)).tolist()}
-    except Unreadable:
-        return set()
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Boxes and outlines of the shapes that labeling tools draw."""
 
 import base64
-import binascii
 import math
 import zlib
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
 
 import cv2
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmeffvit.data.records import Size
+from mmeffvit.utils.image_formats import open_image
 from mmeffvit.utils.optional import require
 
 from .coco_file import MAX_PIXELS, encode_runs
@@ -20,7 +21,6 @@ Points = Sequence[tuple[float, float]]
 CORNERS = 36  # of a circle's polygon
 LIMIT = 1.5  # of fractions of an image; larger numbers are pixels
 MAX_BYTES = 2**26  # of a compressed mask, unpacked
-PNG = b'\x89PNG\r\n\x1a\n'
 
 
 def number(value: Any) -> float:
@@ -120,16 +120,10 @@ def unpack_png(text: Any, *, is_zipped: bool = False) -> NDArray:
         content = base64.b64decode(text)
         if is_zipped:
             content = zlib.decompressobj().decompress(content, MAX_BYTES)
-    except (TypeError, ValueError, binascii.Error, zlib.error) as error:
+        with open_image(BytesIO(content)) as image:
+            mask = np.asarray(image.convert('RGBA') if 'transparency' in image.info else image)
+    except (OSError, TypeError, ValueError, zlib.error) as error:
         raise ValueError(f'a mask that cannot be unpacked: {error}') from error
-    if not content.startswith(PNG) or len(content) < 24:
-        raise ValueError('a mask that is not a PNG')
-    width, height = (int.from_bytes(content[i : i + 4], 'big') for i in (16, 20))
-    if not 0 < width * height <= MAX_BYTES:
-        raise ValueError(f'a mask of {width} x {height} pixels')
-    mask = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
-    if mask is None:
-        raise ValueError('a mask that is not a PNG')
     return mask.reshape(*mask.shape[:2], -1)[..., -1] > 0  # the alpha channel, if there is one
 
 

@@ -36,7 +36,8 @@ def read_file(path: Path, content: dict, builder: Builder) -> None:
     """Add an image with its objects."""
     sides = content.get('size') if isinstance(content.get('size'), dict) else {}
     size = size_of(sides.get('height'), sides.get('width'))
-    tags = [tag.get('name') for tag in content.get('tags') or () if isinstance(tag, dict)]
+    rows = content['tags'] if isinstance(content.get('tags'), list) else ()
+    tags = [tag.get('name') for tag in rows if isinstance(tag, dict)]
     tagged = (split for tag in tags if isinstance(tag, str) and (split := split_in(tag)))
     split = next(tagged, None)
     picture = builder.picture(path.stem, path.with_name('x'), str(path), size, split)
@@ -54,8 +55,8 @@ def read_object(row: Any, where: str, picture: Picture, builder: Builder) -> Non
         points = points_of(row['points']['exterior'])
         mask = None if kind == 'rectangle' else [flat(points)]
         holes = [points_of(hole) for hole in row['points'].get('interior') or ()]
-        if mask and holes and size:
-            mask = with_holes(points, holes, size)
+        if mask and holes:
+            mask = with_holes(points, holes, size or (0, 0))
         builder.add(picture, name, where, box=box_of(points), mask=mask)
     else:
         builder.unread(where, kind)

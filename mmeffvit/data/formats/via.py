@@ -1,5 +1,6 @@
 """VGG Image Annotator's format: regions of many images in a JSON or CSV file, of VIA 1, 2 or 3."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -81,7 +82,7 @@ def images_of_third(content: dict) -> Iterator[tuple[str, list[Any]]]:
             named = {attributes[key]['aname']: option_of(attributes[key], value)
                      for key, value in row['av'].items()}  # fmt: skip
             region = dict(shape_attributes=shape_of(row['xy']), region_attributes=named)
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             region = error  # which has no attributes, and is reported as it
         view = str(row.get('vid')) if isinstance(row, dict) else ''
         by_view.setdefault(view, []).append(region)
@@ -130,7 +131,7 @@ def class_attribute(regions: Sequence[Any]) -> str | None:
         attributes = region.get('region_attributes') if isinstance(region, dict) else None
         if isinstance(attributes, dict):
             counts.update(key for key, value in attributes.items() if class_in(value))
-    likely = [key for key in counts if key.lower() in LIKELY]
+    likely = [key for key in counts if str(key).lower() in LIKELY]
     return max(likely or counts, key=lambda key: counts[key], default=None)
 
 
@@ -159,6 +160,7 @@ def read_region(
     elif kind in ('circle', 'ellipse'):
         x, y = number(shape['cx']), number(shape['cy'])
         radii = [number(shape.get('r', shape.get(side))) for side in ('rx', 'ry')]
-        builder.add(picture, name, where, outline=ellipse(x, y, *radii))
+        angle = math.degrees(number(shape.get('theta') or 0))
+        builder.add(picture, name, where, outline=ellipse(x, y, *radii, angle))
     else:
         builder.unread(where, kind)

@@ -23,7 +23,6 @@ NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
 LISTS = ('trainval.txt', *(f'{name}.txt' for name in SPLIT_NAMES))
 FOLDERS = ('imagesets', 'splits', 'split', 'lists', 'list')  # of lists
-DECLARED = re.compile(rb'<\?xml[^>]*encoding=["\'](?!(?i:utf-?8))')
 ROOT = re.compile(rb'<annotation(?![\w.-])')
 
 
@@ -127,9 +126,7 @@ def parse(path: Path, findings: Findings) -> tuple[Element, dict[Element, int], 
     if text is None:
         return None
     try:
-        root, lines = parse_xml(content := text.encode())
-        if DECLARED.match(content):  # another encoding, which the bytes do not have
-            root, lines = parse_xml(content, 'utf-8')
+        root, lines = parse_xml(text.encode(), 'utf-8')  # whatever encoding it declares
         return root, lines, recorded_size(root, path, findings)
     except ValueError as error:
         findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line

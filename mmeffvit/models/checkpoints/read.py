@@ -81,11 +81,13 @@ def _check_entries(path: Path, archive: zipfile.ZipFile) -> None:
     """Reject entries that need more memory than the file has on disk."""
     entries = archive.infolist()
     packed = [entry.filename for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
-    if packed or sum(entry.file_size for entry in entries) > path.stat().st_size:
+    if packed:
         raise CheckpointError(
             f'{path} is rejected: its entries are compressed ({", ".join(packed[:2])}), which '
             'torch never does; they could be inflated to any size'
         )
+    if sum(entry.file_size for entry in entries) > path.stat().st_size:
+        raise CheckpointError(f'{path} is rejected: its entries are larger than the file')
 
 
 def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = True) -> Any:
@@ -103,7 +105,7 @@ def read_content(path: str | Path, map_location: Any = 'cpu', *, finite: bool = 
             be safe (the message names the class), or NaN or infinite weights.
     """
     path = Path(path)
-    if path.suffix == '.safetensors':
+    if path.suffix.lower() == '.safetensors':
         content: Any = dict(state_dict=_read_safetensors(path))
     else:
         content = _read_torch(path, map_location)

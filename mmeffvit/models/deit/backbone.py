@@ -92,6 +92,7 @@ class PatchEmbedding(Gridded):
     """
 
     gridded = 'positions'
+    num_extra = MAX_TOKENS
 
     def __init__(self, channels: int, grid: Grid, num_tokens: int) -> None:
         super().__init__(grid)
@@ -124,11 +125,6 @@ class PatchEmbedding(Gridded):
             return tensor
         resized = resize_positions(tensor, grid, self.grid)
         return torch.cat((resized[:, : self.num_tokens], resized[:, given:]), dim=1)
-
-    def square(self, tensor: Tensor) -> Grid | None:
-        count = tensor.shape[1] if tensor.ndim == 3 else 0
-        side = math.isqrt(count)
-        return (side, side) if side and count - side**2 <= MAX_TOKENS else None
 
 
 class TokenMixer(Attention):

@@ -6,6 +6,7 @@ from typing import Any
 from mmdet.models.losses import QualityFocalLoss
 from torch import Tensor
 
+from mmeffvit.errors import UserError
 from mmeffvit.registries import MODELS
 
 
@@ -33,5 +34,9 @@ class ClassWeightedQualityFocalLoss(QualityFocalLoss):
         weight: Tensor | None = None,
         **options: Any,
     ) -> Tensor:
+        if len(self.class_weight) != pred.shape[1] + 1:
+            raise UserError(
+                f'class_weight has {len(self.class_weight) - 1} values for {pred.shape[1]} classes'
+            )
         own = pred.new_tensor(self.class_weight)[target[0]]
         return super().forward(pred, target, own if weight is None else own * weight, **options)

@@ -44,10 +44,8 @@ class ProjectedDeformableAttention(MultiScaleDeformableAttention):
     Args:
         channels: C, channels of queries and values.
         attended: Channels of the head, in [1, C].
-        num_levels: Number of sampled maps.
-        num_points: Number of points per map.
-        dropout: Probability of dropping an output value, in [0, 1).
-        im2col_step: Images per call of the CUDA operator.
+        sampling: `num_levels` of maps, `num_points` per map, `dropout` of the output, and
+            `im2col_step` images per call of the CUDA operator, with mmcv's defaults.
 
     Shape:
         Queries (B, N, C) and values (B, V, C), V the cells of all levels -> (B, N, C).
@@ -56,27 +54,15 @@ class ProjectedDeformableAttention(MultiScaleDeformableAttention):
         ValueError: If ``attended`` is out of range.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        attended: int,
-        *,
-        num_levels: int = 4,
-        num_points: int = 4,
-        dropout: float = 0.1,
-        im2col_step: int = 64,
-    ) -> None:
+    def __init__(self, channels: int, attended: int, **sampling: float) -> None:
         if not 1 <= attended <= channels:
             raise ValueError(f'attended is {attended}; choose 1 to {channels}')
         super().__init__(
             embed_dims=channels,
             num_heads=1,
-            num_levels=num_levels,
-            num_points=num_points,
-            im2col_step=im2col_step,
-            dropout=dropout,
             batch_first=True,
             value_proj_ratio=(attended + 0.5) / channels,  # the product is rounded down
+            **sampling,
         )
 
     def init_weights(self) -> None:

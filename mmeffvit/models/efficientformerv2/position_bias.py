@@ -72,11 +72,6 @@ class PositionBias(Gridded):
             return tensor
         return resize_table(tensor, grid, self.grid)
 
-    def square(self, tensor: Tensor) -> Grid | None:
-        count = tensor.shape[-1] if tensor.ndim == 2 else 0
-        side = math.isqrt(count)
-        return (side, side) if count and side**2 == count else None
-
     def _distances(self, side: int, stride: int) -> Tensor:
         keys = torch.arange(side, device=self.table.device)
         return (keys[::stride, None] - keys).abs()

@@ -32,7 +32,7 @@ def choose(
     """
     own = dict(attention) if isinstance(attention, Mapping) else dict(type=attention)
     name = own.pop('type', None)
-    if name not in choices:
+    if not isinstance(name, str) or name not in choices:
         raise ValueError(f'{argument} is {name or attention!r}; choose one of {tuple(choices)}')
     parameters = signature(choices[name]).parameters.values()
     accepted = [each.name for each in parameters if each.default is not each.empty]
@@ -69,6 +69,10 @@ def resolve_row(
         raise ValueError(f'{argument} is {name!r}; choose one of {", ".join(map(repr, table))}')
     if not set(own) <= fields:
         raise ValueError(f'{argument} is {given!r}; change only {sorted(fields)}')
+    for key, value in own.items():
+        released = getattr(table[name], key)
+        if isinstance(value, tuple) != isinstance(released, tuple) or value is None:
+            raise ValueError(f'{argument} has {key} {value!r}; give it like {released!r}')
     return replace(table[name], **own)
 
 

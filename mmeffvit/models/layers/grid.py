@@ -1,5 +1,6 @@
 """Parameters with one value per cell of a grid, which is saved with them."""
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,7 @@ class Gridded(nn.Module):
     """
 
     gridded: str
+    num_extra: int = 0  # values at most that are of no cell
 
     def __init__(self, grid: Grid) -> None:
         super().__init__()
@@ -32,7 +34,9 @@ class Gridded(nn.Module):
 
     def square(self, tensor: Tensor) -> Grid | None:
         """The grid of a tensor built for a square one; None if it cannot be."""
-        raise NotImplementedError
+        count = tensor.shape[1] if tensor.ndim > 1 else 0
+        side = math.isqrt(count)
+        return (side, side) if side and count - side**2 <= self.num_extra else None
 
 
 def grids_of(metadata: Any) -> dict[str, Grid]:

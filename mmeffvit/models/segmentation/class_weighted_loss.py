@@ -6,6 +6,7 @@ from typing import Any
 from mmseg.models.losses import CrossEntropyLoss
 from torch import Tensor
 
+from mmeffvit.errors import UserError
 from mmeffvit.registries import MODELS
 
 KEPT = 0.25  # exponent of the weights in what the network predicts
@@ -43,6 +44,10 @@ class ClassWeightedCrossEntropy(CrossEntropyLoss):
         **options: Any,
     ) -> Tensor:
         weights = cls_score.new_tensor(self.weights)
+        if len(weights) != cls_score.shape[1]:
+            raise UserError(
+                f'class_weight has {len(weights)} values for {cls_score.shape[1]} classes'
+            )
         shifted = cls_score + (1 - KEPT) * weights.log()[:, None, None]
         own = weights[label.masked_fill(label == ignore_index, 0)]
         own = own if weight is None else own * weight

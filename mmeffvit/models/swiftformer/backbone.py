@@ -231,6 +231,8 @@ class SwiftFormer(Backbone):
         sizes = resolve_row(arch, VARIANTS)
         strides, samplings = resolve_output_stride(output_stride, STRIDES, stem_stride=4)
         make_attention = choose(attention, ATTENTIONS)
+        if (side := make_attention.keywords.get('patch_size', 1)) != 1:
+            raise ValueError(f'patch_size is {side!r}; choose 1, since maps may have odd sides')
         super().__init__(
             stem=ConvStem(sizes.channels[0], nn.ReLU),
             make_stage=lambda i: make_stage(sizes, i, samplings[i], drop_path_rate, make_attention),

@@ -33,27 +33,23 @@ def check_config(config: Config, *, distributed: bool = True) -> list[Finding]:
     Returns:
         The findings: faults, notes, passed checks and what could not be checked.
     """
-    with isolated(config.default_scope):
-        return all_findings(config, distributed)
-
-
-def all_findings(config: Config, distributed: bool) -> list[Finding]:
-    """The findings of a step, and of steps with fixed channels where it stopped at wrong ones."""
-    findings = findings_of(run_step(config), config, distributed)
     fixed: list[Finding] = []
-    while wrong := next(
-        (f for f in findings if f.fix and f.fix not in (g.fix for g in fixed)), None
-    ):
-        fixed.append(wrong)
-        config = deepcopy(config)
-        try:
-            config.merge_from_dict(dict([wrong.fix]))
-        except (KeyError, TypeError, IndexError):  # the module has no settings of its own
-            break
-        step = run_step(config)
-        if step.model is None:  # its class does not take the key
-            break
-        findings = findings_of(step, config, distributed)
+    with isolated(config.default_scope):
+        findings = findings_of(run_step(config), config, distributed)
+        # again with fixed channels where the step stopped at wrong ones
+        while wrong := next(
+            (f for f in findings if f.fix and f.fix not in (g.fix for g in fixed)), None
+        ):
+            fixed.append(wrong)
+            config = deepcopy(config)
+            try:
+                config.merge_from_dict(dict([wrong.fix]))
+            except (KeyError, TypeError, IndexError):  # the module has no settings of its own
+                break
+            step = run_step(config)
+            if step.model is None:  # its class does not take the key
+                break
+            findings = findings_of(step, config, distributed)
     texts = {f.text for f in findings}
     return [*(f for f in fixed if f.text not in texts), *findings]
 

@@ -400,7 +400,9 @@ def objects_in(row: Mapping[str, Any]) -> list[Object]:
 
 def labels_of(dataset: BaseDataset) -> dict[int, int]:
     """The class of every value in a label map that has one, as mmseg reads it."""
-    num_classes, ignored = len(dataset.metainfo['classes']), dataset.ignore_index
+    num_classes, ignored = len(class_names(dataset)), dataset.ignore_index
+    if not num_classes:
+        raise UserError('a dataset of label maps has no classes: name them in its metainfo')
     table = {}
     for value in range(256):
         label = value

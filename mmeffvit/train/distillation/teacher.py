@@ -10,6 +10,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from mmeffvit.config.build import isolated
+from mmeffvit.config.datasets import settings_of
 from mmeffvit.errors import UserError
 from mmeffvit.registries import HOOKS
 from mmeffvit.train.checks.run import open_checked
@@ -85,6 +86,12 @@ class TeacherHook(Hook):
                 f'the teacher {self.target} is of {source.config.default_scope}, the student of '
                 f'{scope}: choose two of one task'
             )
+        for name, config in (('student', runner.cfg), ('teacher', source.config)):
+            if any(settings_of(config.to_dict(), 'Normalize')):
+                raise UserError(
+                    f'the {name} normalizes images in its pipeline, and each would see images of '
+                    'the other: let its data preprocessor do it'
+                )
         device = next(student.parameters()).device
         with isolated(scope):
             opened = open_checked(source, self.checkpoint)

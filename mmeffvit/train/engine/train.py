@@ -166,7 +166,8 @@ def check_start(runner: Runner, start: Checkpoint, config: Config) -> Checkpoint
         return replace(start, weights={key: state[key].clone() for key in report.loaded})
     if resized := resize_backbone(model, start):
         logger.info(f'{start}: {listed(resized)} resized to the resolution of the model')
-        start = replace(start, weights={**start.weights, **resized})
+        grids = {key: grid for key, grid in start.grids.items() if key not in resized}
+        start = replace(start, weights={**start.weights, **resized}, grids=grids)
     check_weights(start, model.state_dict())
     return start
 

@@ -17,6 +17,7 @@ from mmeffvit.config.load import open_config
 from mmeffvit.errors import UserError
 from mmeffvit.train.engine.options import use_mixed_precision
 from mmeffvit.train.engine.step_format import StepFormatHook
+from mmeffvit.train.engine.user_errors import building
 from mmeffvit.utils.machine import free_memory, resident_memory
 from mmeffvit.utils.messages import logger
 from mmeffvit.utils.text import counted
@@ -96,7 +97,8 @@ def make_step(config: Config, device: str, amp: bool) -> Callable[[int], None]:
     if amp:
         use_mixed_precision(config)
     optimizer = build_optim_wrapper(model, config.optim_wrapper)
-    dataset = DATASETS.build(config.train_dataloader.dataset)
+    with building(config):
+        dataset = DATASETS.build(config.train_dataloader.dataset)
     settings = dict(config.train_dataloader.get('collate_fn', dict(type='pseudo_collate')))
     collate = partial(FUNCTIONS.get(settings.pop('type')), **settings)
 

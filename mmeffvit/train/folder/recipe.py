@@ -297,12 +297,14 @@ def fit_processes(wanted: int | None, batch: int) -> int:
     return wanted
 
 
-def why_one_process(batch: int, wanted: int | None) -> str:
-    """Why the usual number of processes is not used; empty if it is, or was set."""
+def why_one_process(batch: int, wanted: int | None, num_images: int) -> str:
+    """Why the usual number of processes is not used; empty if it is, was set, or has no cure."""
     usual = usual_processes()
     if wanted is not None or usual == 1 or fit_processes(None, batch) == usual:
         return ''
     multiple = max(MIN_SHARE * usual, batch - batch % usual)
+    if multiple > num_images:
+        return ''
     return (
         f'one process, since {usual} cannot share a batch of {batch}: --batch {multiple} uses all'
     )

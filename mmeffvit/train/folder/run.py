@@ -157,7 +157,7 @@ def write_run(path: Path, base: Base, config: Path, options: FinetuneOptions) ->
         f'batch size {batch}{shared}, {recipe.image_size} pixels, '
         f'learning rate {recipe.rate:g}\nconfig: {config}'
     )
-    if why := why_one_process(batch, overrides.processes):
+    if why := why_one_process(batch, overrides.processes, len(pictures)):
         logger.info(why)
     if recipe.from_scratch:
         logger.info(from_scratch_notice(base, recipe, overrides))

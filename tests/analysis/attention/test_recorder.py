@@ -7,6 +7,7 @@ from torch import nn
 
 from mmeffvit.analysis.attention import Canvas, attention_layers, record_attention
 from mmeffvit.deploy import fuse
+from mmeffvit.errors import UserError
 from mmeffvit.models import EfficientFormerV2, MobileViTv2, SHViT, SwiftFormer
 from mmeffvit.models.efficientformerv2.attention import TalkingHeadsAttention
 from mmeffvit.models.mobile_attention.attention import MobileAttention
@@ -208,7 +209,7 @@ def test_layers_are_selected_by_a_part_of_their_name():
         'backbone.stages.3.downsample.attention.mixer',
         'backbone.stages.3.blocks.3.attention.mixer',
     ]
-    with pytest.raises(ValueError, match=r"'stages.1'.*backbone.stages.2.blocks.4"):
+    with pytest.raises(UserError, match=r"'stages.1'.*backbone.stages.2.blocks.4"):
         attention_layers(model, ['stages.1'])
-    with pytest.raises(ValueError, match='Linear'):
+    with pytest.raises(UserError, match='Linear'):
         attention_layers(nn.Linear(1, 1))

@@ -131,7 +131,7 @@ def test_few_images_are_judged_by_their_own_objects(shapes, tmp_path):
     ('arguments', 'words'),
     [
         (('--max-images', 0), '--max-images is 0; it must be at least 1'),
-        (('--layers', 'nothing'), "--layers: no layer matches 'nothing'; choose from backbone"),
+        (('--layers', 'nothing'), "no layer matches 'nothing'; choose from backbone"),
     ],
 )
 def test_mistakes_end_in_one_message(arguments, words, segmentor, tmp_path):

@@ -187,6 +187,12 @@ def test_the_table_has_the_metrics_of_classifiers(tmp_path):
     assert '| 72.8 | 72.5 |' in str(table)
 
 
+def test_a_table_of_other_values_is_rejected(tmp_path):
+    (tmp_path / 'suite.json').write_text('{"a": {"config": "a.py", "date": 5}}')
+    with pytest.raises(UserError, match=r'suite\.json is not a results table .*; move it away'):
+        Table(tmp_path)
+
+
 def test_two_suites_cannot_share_a_folder_nor_two_configs_a_name(tmp_path):
     other = tmp_path / 'maskrcnn_shvit_s4.py'
     other.touch()

@@ -1,6 +1,7 @@
 """Every format of labeling tools names what it cannot read, and opens no other files."""
 
 import base64
+import math
 import re
 from pathlib import Path
 
@@ -83,6 +84,34 @@ def test_unreadable_files_of_createml_are_a_fault_each(content, tmp_path):
     data = detect(tmp_path).read()
     assert data.findings.counts[faults.FILE_BROKEN] == 1
     assert len(data.splits['train']) == 3
+
+
+def test_ellipses_of_via_are_rotated(tmp_path):
+    shape = dict(name='ellipse', cx=40, cy=30, rx=20, ry=5, theta=math.pi / 2)
+    path = written('VIA 2', tmp_path) / 'via_project.json'
+    edit_json(path, lambda c: c['_via_img_metadata']['0.jpg9']['regions'][0].update(
+        shape_attributes=shape))  # fmt: skip
+    picture = next(p for p in detect(tmp_path).read().splits['train'] if p.path.stem == '0')
+    assert picture.objects[0].box == pytest.approx((35, 10, 10, 40))
+
+
+@pytest.mark.parametrize(
+    ('name', 'change'),
+    [
+        ('VIA 3', lambda content: next(iter(content['metadata'].values())).update(xy='')),
+        ('VIA 3', lambda content: content['attribute']['1'].update(aname=5)),
+        ('Supervisely', lambda content: content.update(tags=-1)),
+    ],
+)
+def test_files_whose_values_have_other_types_are_read(name, change, tmp_path):
+    edit_json(next(p for p in written(name, tmp_path).rglob('*.json') if p.stem != 'meta'), change)
+    assert detect(tmp_path).read().splits['train']
+
+
+def test_holes_in_an_image_without_a_size_are_a_fault(tmp_path):
+    path = next(p for p in written('Supervisely', tmp_path).rglob('*.json') if p.stem != 'meta')
+    edit_json(path, lambda content: content.pop('size'))
+    assert 'a polygon in an image of 0 x 0' in str(detect(tmp_path).read().findings.places)
 
 
 def test_a_region_of_via_without_its_image_is_said(tmp_path):

@@ -10,6 +10,7 @@ from mmengine.structures import InstanceData
 from torchvision.ops import box_iou, generalized_box_iou
 
 from mmeffvit.deploy import fuse
+from mmeffvit.errors import UserError
 from mmeffvit.models.detection import LightHead, PointTaskAlignedAssigner
 from tests.configs.models import load
 from tests.models.parity import randomized
@@ -33,6 +34,8 @@ def test_the_loss_is_weighted_by_class_and_not_on_background():
     found = loss(logits, (labels, scores), other, avg_factor=7.0)
     scale = other * torch.tensor([0.5, 2, 4, 1])[labels]
     torch.testing.assert_close(found, (each * scale).sum() / 7)
+    with pytest.raises(UserError, match='class_weight has 3 values for 2 classes'):
+        loss(logits[:, :2], (labels, scores))
 
 
 def make_head() -> LightHead:

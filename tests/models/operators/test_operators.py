@@ -10,7 +10,7 @@ from mmcv.ops.multi_scale_deform_attn import MultiScaleDeformableAttnFunction
 from torch import Tensor
 from torchvision.ops import box_iou, sigmoid_focal_loss
 
-from mmeffvit.models.operators import backend, functions, roi_align
+from mmeffvit.models.operators import backend, functions
 from tests.models.operators.cases import CASES, assert_recorded, boxes_and_scores, regions, wave
 
 PRECISIONS = {torch.float16: 1e-2, torch.bfloat16: 5e-2}  # about 8 and 6 units in the last place
@@ -194,19 +194,6 @@ def test_maps_in_channels_last_give_the_same(implementation):
     expected = align(maps, regions())
     last = maps.contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(align(last, regions()), expected, atol=1e-6, rtol=0)
-
-
-def test_regions_are_split_to_bound_memory(implementation, monkeypatch):
-    maps, results = wave(2, 3, 6, 8), []
-    for limit in (roi_align.MAX_WEIGHTS, 200, 1):
-        monkeypatch.setattr(roi_align, 'MAX_WEIGHTS', limit)
-        leaf = maps.clone().requires_grad_()
-        pooled = align(leaf, regions())
-        pooled.backward(wave(*pooled.shape))
-        results.append((pooled.detach(), leaf.grad))
-    for pooled, grad in results[1:]:
-        torch.testing.assert_close(pooled, results[0][0], atol=1e-6, rtol=0)
-        torch.testing.assert_close(grad, results[0][1], atol=1e-6, rtol=0)
 
 
 @pytest.mark.usefixtures('_operators')

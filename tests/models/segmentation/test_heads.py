@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from mmengine.registry import init_default_scope
 from mmengine.structures import PixelData
 
+from mmeffvit.errors import UserError
 from mmeffvit.registry import MODELS
 from tests.models.parity import randomized
 
@@ -30,6 +31,8 @@ def test_the_loss_is_weighted_by_class_and_leaves_out_ignored_pixels():
     losses = F.cross_entropy(shifted, labels, reduction='none', ignore_index=255)
     scale = torch.cat([weights, torch.zeros(251)])[labels]
     torch.testing.assert_close(found, (losses * scale).sum() / labels.numel())
+    with pytest.raises(UserError, match='class_weight has 5 values for 4 classes'):
+        head.loss_by_feat(logits[:, :4], samples)
 
 
 def make(name, **options):

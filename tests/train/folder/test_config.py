@@ -403,8 +403,9 @@ def test_processes_share_a_batch_equally():
     recipe = make_recipe(base, pictures, Overrides(batch=6, processes=3))
     assert (recipe.batch, recipe.processes, recipe.iterations) == (2, 3, 3)
     assert make_recipe(base, pictures, Overrides(batch=3)).processes == 1
-    assert '--batch 4 uses all' in why_one_process(5, None)
-    assert why_one_process(4, None) == why_one_process(5, 1) == ''
+    assert '--batch 4 uses all' in why_one_process(5, None, 9)
+    assert why_one_process(4, None, 9) == why_one_process(5, 1, 9) == ''
+    assert why_one_process(3, None, 3) == ''  # four images are needed
     shared = make_recipe(base, pictures, Overrides())  # 20 / 4 is odd
     assert (shared.batch, shared.processes) == (2, 2)
     assert make_recipe(base, pictures, Overrides(processes=2)).batch == 2  # 20 / 4, a multiple of 2
