@@ -96,7 +96,7 @@ setup(
         'executorch': ['executorch>=1.0'],
         'coreml': ['coremltools>=9'],
         'litert': ['litert-torch>=0.10,<0.11'],
-        'ncnn': ['ncnn>=1.0.20260101', 'pnnx>=20260101'],
+        'ncnn': ['ncnn>=1.0.20260101', 'pnnx>=20261020'],
         'eval': ['hotcoco>=1.3'],
         'completion': ['argcomplete>=3'],
         'docs': ['mkdocs-material>=9.5', 'mkdocstrings-python>=2'],

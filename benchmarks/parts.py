@@ -9,7 +9,6 @@ from types import ModuleType
 from mmeffvit.utils.text import duration
 
 from . import (
-    ablation,
     alternatives,
     attention,
     backbones,
@@ -40,7 +39,7 @@ PARTS: dict[str, ModuleType] = {
     for part in (
         backbones, training, deployed, int8, choice, detectors, operators, alternatives,
         gemm, headlines, papers, phones, scaling, compiled, throughput, attention, mixers, units,
-        process, steps, ablation,
+        process, steps,
     )
 }  # fmt: skip
 

@@ -40,6 +40,10 @@ def run(model: str, out: Path, bundle: bool, shape: tuple[int, int] | None) -> N
     stem = (Path(model).resolve() if Path(model).exists() else Path(model)).stem
     with TemporaryDirectory() as folder:
         exported = Path(folder, f'{stem}.onnx')
-        with working(f'exporting {model}'):
-            export_model(Predictor(model, device='cpu'), exported, ToolOptions(shape))
+        try:
+            with working(f'exporting {model}'):
+                export_model(Predictor(model, device='cpu'), exported, ToolOptions(shape))
+        except UserError as error:
+            raise UserError(f'{error}; `mmeffvit export`, whose file this command takes, has all '
+                            'options') from error  # fmt: skip
         print(write_page(exported, out, bundle=bundle))

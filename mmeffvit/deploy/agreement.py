@@ -13,7 +13,6 @@ from mmeffvit.utils.boxes import match_objects, pairwise_iou
 Outputs = dict[str, NDArray]  # by name
 
 OBJECTS = ('boxes', 'scores', 'labels')
-MASK = 0.5  # minimum probability of a mask's pixels
 MATCHED, OVERLAP, NOISE = 'matched objects', 'mean IoU of the boxes', 'signal-to-noise ratio, dB'
 EQUAL, LABELS, MASKS = 'pixel agreement', 'mean IoU of the label maps', 'mean IoU of the masks'
 MINIMA = {MATCHED: 0.9, MASKS: 0.8, EQUAL: 0.95, NOISE: 15.0}
@@ -124,6 +123,7 @@ def object_agreement(
     found: Sequence[Outputs],
     score_thr: float,
     minima: dict[str, float],
+    mask_thr: float,
 ) -> list[Measure]:
     """Agreement of detected objects, with one image (B = 1) per entry.
 
@@ -142,7 +142,8 @@ def object_agreement(
         differences += [abs(float(one['scores'][i] - other['scores'][j])) for i, j in pairs]
         overlaps += [float(iou[i, j]) for i, j in pairs]
         if 'masks' in one:
-            masks += [mask_iou(one['masks'][i], other['masks'][j]) for i, j in pairs]
+            parts = ((one['masks'][i], other['masks'][j]) for i, j in pairs)
+            masks += [mask_iou(*(part >= mask_thr for part in pair)) for pair in parts]
     measures = [
         Measure('objects', count),
         Measure(MATCHED, len(differences) / count if count else np.nan, minima[MATCHED]),
@@ -157,8 +158,7 @@ def object_agreement(
 
 
 def mask_iou(one: NDArray, other: NDArray) -> float:
-    """IoU of two masks (h, w) of probabilities; 1 if both are empty."""
-    one, other = one >= MASK, other >= MASK
+    """IoU of two masks (h, w) bool; 1 if both are empty."""
     union = np.count_nonzero(one | other)
     return float(np.count_nonzero(one & other) / union) if union else 1.0
 
@@ -183,6 +183,7 @@ def agreement(
     found: Sequence[Outputs],
     score_thr: float = 0.3,
     minimum: float | None = None,
+    mask_thr: float = 0.5,
 ) -> list[Measure]:
     """Measures of agreement of objects, label maps, or other values.
 
@@ -191,10 +192,11 @@ def agreement(
         found: Outputs of the other version.
         score_thr: Minimum score of the counted objects of ``expected``.
         minimum: Minimum of all limited measures, by default :data:`MINIMA`.
+        mask_thr: Minimum probability of a mask's pixels.
     """
     minima = MINIMA if minimum is None else dict.fromkeys(MINIMA, minimum)
     if set(OBJECTS) <= set(expected[0]):
-        return object_agreement(expected, found, score_thr, minima)
+        return object_agreement(expected, found, score_thr, minima, mask_thr)
     measures: list[Measure] = []
     for name in expected[0]:
         one, other = ([outputs[name] for outputs in version] for version in (expected, found))

@@ -55,9 +55,8 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
         report.stop_run()
     except UserError as error:
         return CocoIds([], f'label + 1 ({error})')
-    wanted = set(classes)
-    categories = [c['id'] for c in known.categories.values() if c['name'] in wanted]
-    if len(categories) != len(classes):
+    rows = [row for row in known.categories.values() if row['name'] in classes]
+    if sorted(row['name'] for row in rows) != sorted(classes):
         return CocoIds([], f'label + 1 ({path} lacks some of the classes)')
     prefix = dataset.data_prefix
     folder = Path(prefix.get('img') or prefix.get('img_path') or '')
@@ -65,4 +64,4 @@ def find_ids(dataset: 'BaseDataset | None', classes: tuple[str, ...]) -> CocoIds
         (folder / image['file_name']).parent.resolve() / Path(image['file_name']).name: image['id']
         for image in known.images.values()
     }
-    return CocoIds(categories, f'from {path}', images)
+    return CocoIds([row['id'] for row in rows], f'from {path}', images)

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from mmeffvit.errors import UserError
+
 from .results import ClassScores, Detections, LabelMap, Result, name_of
 
 OPACITY = 0.5  # of masks and label maps over the image
@@ -25,6 +27,10 @@ def draw(image: NDArray, result: Result, palette: NDArray, score_thr: float = 0.
     """See :meth:`.predictor.BasePredictor.draw`; the palette is (colors, 3), RGB by label."""
     canvas = np.ascontiguousarray(image.clip(0, 255).astype(np.uint8))
     if isinstance(result, LabelMap):
+        if result.labels.shape != canvas.shape[:2]:
+            raise UserError(
+                f'the label map is of an image of {result.labels.shape}, not {canvas.shape[:2]}'
+            )
         colors = np.ascontiguousarray(palette[result.labels % len(palette)][..., ::-1])
         return cv2.addWeighted(canvas, 1 - OPACITY, colors, OPACITY, 0)
     if isinstance(result, ClassScores):

@@ -116,7 +116,7 @@ def predicted_rows(
     stamps = [(name, *stamp(path)) for name, path in zip(names, paths, strict=True)]
     about = dict(teacher=described, min_score=low, masks=keep_masks, images=stamps)
     check_about(folder / ABOUT, about)
-    starts = range(0, len(paths), SHARD)
+    starts, known = range(0, len(paths), SHARD), set(names)
     for start in progress(starts, 'teacher', len(starts)):
         shard = folder / f'{start:06d}.json'
         if not shard.is_file():
@@ -135,7 +135,7 @@ def predicted_rows(
                     f'predictions of the teacher for {counted(len(paths), "image")}: '
                     f'{total:.1f} MiB in {folder}'
                 )
-        yield from read_shard(shard, set(names), is_detector=predictor.is_detector)
+        yield from read_shard(shard, known, is_detector=predictor.is_detector)
 
 
 def read_shard(path: Path, names: Set[str], *, is_detector: bool) -> list[dict]:

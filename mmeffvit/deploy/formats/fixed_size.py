@@ -96,14 +96,10 @@ def shape_of(node: Node) -> tuple[int, ...]:
 
 
 def remove_idle(program: ExportedProgram) -> None:
-    """Remove resizes that do not change the size, and pooling windows of one pixel.
-
-    Graphs for any size have many of these resizes; the windows make ONNX Runtime faster only.
-    """
+    """Remove resizes that do not change the size, which graphs for any size have many of."""
     for node in list(calls(program)):
         same = node.target in RESIZES and shape_of(node) == shape_of(node.args[0])
-        one = node.target is ATEN.max_pool2d.default and set(node.args[1]) == {1}
-        if (same or one) and not any(user.op == 'output' for user in node.users):
+        if same and not any(user.op == 'output' for user in node.users):
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
     program.graph_module.recompile()

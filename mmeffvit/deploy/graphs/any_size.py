@@ -8,17 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmeffvit.models.efficientformerv2.attention import LocalGlobalAttention
-
-
-def blocked(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-    """Keep maps behind attention in ONNX Runtime's blocked layout for convolutions.
-
-    A matrix product leaves that layout, outside of which the following addition and interpolation
-    are several times slower. Max pooling with a 1x1 window restores it and changes no value.
-    """
-    return F.max_pool2d(output, 1)
-
 
 class AnySizeAdaptiveAvgPool2d(nn.Module):
     """Adaptive average pooling as products with two matrices.
@@ -65,8 +54,6 @@ class AnySizeUpsample(nn.Module):
 
 def any_size(model: nn.Module) -> nn.Module:
     """Replace modules of ``model`` by their variants for any size, in place, and return it."""
-    if isinstance(model, LocalGlobalAttention):
-        model.mixer.register_forward_hook(blocked)
     if isinstance(model, nn.AdaptiveAvgPool2d):
         return AnySizeAdaptiveAvgPool2d(model)
     if type(model).__module__ == 'mmseg.models.utils.wrappers':  # its Upsample, not imported

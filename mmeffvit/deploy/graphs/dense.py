@@ -139,10 +139,7 @@ class SSDLiteGraph(DenseGraph):
         threshold = self.test_cfg.score_thr
         likely = ops.true_indices(scores.amax(dim=(0, 2)) > threshold)
         scores = scores.index_select(1, likely)
-        # as many as the class with the most pairs above the threshold has
-        counts = (scores > threshold).float().sum(dim=1).amax(dim=(0, 1))
-        most = ops.true_indices(torch.arange(scores.shape[1], device=x.device) < counts).shape[0]
-        selected = self.select(scores, most)
+        selected = self.select(scores)
         found = ops.true_indices(selected[0].amax(dim=0) > ops.EMPTY)
         best, index, labels = (part.index_select(1, found) for part in selected)
         boxes = ops.gather(boxes.index_select(1, likely), index)
@@ -158,11 +155,9 @@ class SSDLiteGraph(DenseGraph):
         ((scores, deltas, priors),) = self.levels(x)
         return self.decode(priors.expand(deltas.shape[0], -1, -1), deltas), scores
 
-    def select(self, scores: Tensor, most: int | None = None) -> Selection:
-        """The best pairs of every class: ``nms_pre``, or ``most`` if these are fewer."""
+    def select(self, scores: Tensor) -> Selection:
+        """The best ``nms_pre`` pairs of every class."""
         count = torch.sym_min(self.test_cfg.nms_pre, scores.shape[1])
-        if most is not None:
-            count = torch.sym_min(count, most)
         # ONNX Runtime is faster along the last axis
         best, anchors = scores.mT.topk(count, dim=2)
         best = above(best, self.test_cfg.score_thr)  # (B, classes, K)

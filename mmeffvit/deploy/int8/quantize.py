@@ -144,7 +144,8 @@ def quantize(
         # an object whose score only drops below the threshold is not lost
         found = run(attempt.open(0), score_thr / 2)
         times = milliseconds([open_model(model, threads=1), attempt.open(1)], images[0])
-        return agreement(expected, found, score_thr, min_agreement), times
+        measures = agreement(expected, found, score_thr, min_agreement, metadata.mask_threshold)
+        return measures, times
 
     trials = first_agreeing(kinds, model, inputs, exclude, compare)
     chosen = choose(model, trials, allow_slower=allow_slower)

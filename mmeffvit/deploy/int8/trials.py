@@ -76,10 +76,11 @@ def choose(model: Path, trials: Sequence[Trial], *, allow_slower: bool) -> Trial
             for each in worst(trials[0].measures)
             if math.isfinite(each.minimum)
         )
+        # a .tflite is quantized as a whole
+        kept = '' if model.suffix == '.tflite' else ' keep more layers in float with --exclude,'
         raise DisagreementError(
             f'no int8 file of {model} agrees with it ({needed} needed; {tried}); give more images '
-            'similar to those at inference, keep more layers in float with --exclude, or lower '
-            '--min-agreement'
+            f'similar to those at inference,{kept} or lower --min-agreement'
         )
     by_fidelity = sorted(agreeing, key=lambda trial: fidelity(trial.measures))
     faithful = {trial.kind: trial for trial in by_fidelity}  # the last of each format

@@ -48,6 +48,7 @@ class Candidate:
     last_steps: Steps | None = None  # what remains for the application after the file
     device: str = 'cpu'  # or the GPU that runs it
     graph: Graph | None = field(default=None, repr=False)  # a model in PyTorch, without a file
+    mask_threshold: float = 0.5  # minimum probability of a mask's pixels
 
     def __str__(self) -> str:
         return f'{self.runtime} {self.precision}: {self.state}: {self.reason}'
@@ -82,6 +83,7 @@ class Candidate:
             if all(np.array_equal(a[name], b[name]) for a, b in pairs for name in a):
                 return replace(self, state='stored only', reason=STORED)
         limits = compare.HALF if self.half else compare.FLOAT
+        limits = replace(limits, mask_threshold=self.mask_threshold)
         finished = (lambda images: steps(run(images))) if steps else run
         errors = compare.compare(finished, expect, batches, limits)
         compare.check_agreement(errors, 'the same images')
@@ -117,6 +119,7 @@ def float_files(
 ) -> Iterator[Candidate]:
     """Files of a model in float32 and, if the format has it, in float16."""
     kind = BY_SUFFIX[suffix]
+    threshold = float(source.metadata.get('mask_threshold', 0.5))
 
     def make(file: Candidate) -> Candidate:
         written = source.write(file.path, options, half=file.half)
@@ -129,7 +132,8 @@ def float_files(
         return file.described(written.errors)
 
     for precision in ('float32', 'float16') if kind.has_half else ('float32',):
-        yield attempt(file_in(folder, suffix, precision), make, kind.packages)
+        file = replace(file_in(folder, suffix, precision), mask_threshold=threshold)
+        yield attempt(file, make, kind.packages)
 
 
 def int8_file(
@@ -168,8 +172,10 @@ def gpu_files(
     graph: Graph | None,
 ) -> Iterator[Candidate]:
     """The ONNX file, if one agrees on the CPU, and the PyTorch model, if given, on a GPU."""
+    threshold = floats['.onnx'].mask_threshold if '.onnx' in floats else 0.5
 
     def compared(file: Candidate) -> Candidate:
+        file = replace(file, mask_threshold=threshold)
         return attempt(file, lambda file: file.compared(expect, [images]))
 
     if '.onnx' in floats:

@@ -65,10 +65,7 @@ def to_ncnn(export: Export, out: Path, metadata: Mapping[str, str]) -> Counter[s
 
 
 def use_ncnn_operators(module: GraphModule) -> None:
-    """Replace operators that pnnx does not know by equal ones, in place.
-
-    Group norms get weights of one: pnnx has no layer for those without weights.
-    """
+    """Replace operators that pnnx does not know by equal ones, in place."""
     for node in list(calls(module)):
         if node.target is ATEN.clamp_min.default:
             node.target, node.args = ATEN.clamp.default, (*node.args, HIGHEST)
@@ -77,8 +74,6 @@ def use_ncnn_operators(module: GraphModule) -> None:
             if shape == (1, *shape_of(source)):  # the batch axis, which ncnn does not have
                 node.replace_all_uses_with(source)
             node.target, node.args = ATEN.view.default, (source, list(shape))
-        elif node.target is ATEN.group_norm.default:
-            give_weights(module, node)
         elif node.target is ATEN.matmul.default and len(shape_of(node)) == 4:
             lift_matrices(module, node)
     module.graph.eliminate_dead_code()
@@ -93,19 +88,6 @@ def lift_matrices(module: GraphModule, product: Node) -> None:
             module.register_buffer(name, attrgetter(source.target)(module)[None, None].clone())
             with module.graph.inserting_before(product):
                 product.replace_input_with(source, module.graph.get_attr(name))
-
-
-def give_weights(module: GraphModule, norm: Node) -> None:
-    """Weights of one and biases of zero for a group norm that has none."""
-    source, groups, *affine = norm.args
-    if any(affine[:2]):
-        return
-    given = []
-    for name, value in (('ones', 1.0), ('zeros', 0.0)):
-        module.register_buffer(f'{name}_{norm.name}', torch.full(shape_of(source)[1:2], value))
-        with module.graph.inserting_before(norm):
-            given.append(module.graph.get_attr(f'{name}_{norm.name}'))
-    norm.args = (source, groups, *given, *affine[2:])
 
 
 def check_layers(param: str, module: GraphModule) -> Counter[str]:

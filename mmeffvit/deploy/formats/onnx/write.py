@@ -2,10 +2,10 @@
 
 import os
 from ast import literal_eval
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -68,46 +68,15 @@ def trace(graph: Graph, options: ExportOptions) -> ExportedProgram:
             ) from error
 
 
-def onnx_group_norm(
-    x: Any,
-    num_groups: int,
-    weight: Any = None,
-    bias: Any = None,
-    eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-) -> Any:
-    """``aten::group_norm`` in standard ONNX operators, for onnxscript.
-
-    The exporter's own translation multiplies by ones and adds zeros where
-    :func:`mmeffvit.deploy.fuse` has folded weight and bias into the next convolution.
-    """
-    from onnxscript import opset18 as op
-
-    grouped = op.Reshape(x, op.Constant(value_ints=[0, num_groups, -1]))
-    ones, zeros = ([value] * num_groups for value in (1.0, 0.0))
-    normalized = op.InstanceNormalization(
-        grouped, op.Constant(value_floats=ones), op.Constant(value_floats=zeros), epsilon=eps
-    )
-    y = op.Reshape(normalized, op.Shape(x))
-    axes = op.Constant(value_ints=list(range(1, len(x.shape) - 1)))
-    if weight is not None:
-        y = op.Mul(y, op.Unsqueeze(weight, axes))
-    if bias is not None:
-        y = op.Add(y, op.Unsqueeze(bias, axes))
-    return y
-
-
 def translations(graph: Graph) -> dict[Callable, Callable]:
-    """Translations to ONNX of group norms, and of our operators, which backbones do not use."""
-    of_torch = {torch.ops.aten.group_norm.default: onnx_group_norm}
+    """Translations of our operators to ONNX; backbones do not use them."""
     if isinstance(graph, BackboneGraph):
-        return of_torch  # without mmcv
+        return {}  # without mmcv
     from mmeffvit.deploy.graphs.deformable_attention import onnx_sample_levels
     from mmeffvit.deploy.graphs.ops import onnx_nms_mask
     from mmeffvit.deploy.graphs.roi_align import onnx_multi_level_roi_align
 
     return {
-        **of_torch,
         torch.ops.mmeffvit.nms_mask.default: onnx_nms_mask,
         torch.ops.mmeffvit.multi_level_roi_align.default: onnx_multi_level_roi_align,
         torch.ops.mmeffvit.sample_levels.default: onnx_sample_levels,
@@ -147,15 +116,13 @@ def export_graph(
             dynamic_shapes=(options.dynamic_axes,),  # their names
             custom_translation_table=translations(graph),
             verbose=False,
-            optimize=False,
         )
-        tidy(exported.model)
+    name_nodes(exported.model)
+    exported.model.producer_name = 'mmeffvit'
     model = exported.model_proto
-    name_nodes(model)
-    strip(model)
     described = {**model_metadata(graph, options.opset), **(metadata or {})}
     onnx.helper.set_model_props(model, described)
-    foreign = {node.domain for node in all_nodes(model)} - {'', 'ai.onnx'}
+    foreign = {node.domain for node in exported.model.graph.all_nodes()} - {'', 'ai.onnx'}
     if foreign or model.functions:
         raise RuntimeError(f'the graph has non-standard operators of {sorted(foreign)}')
     onnx.checker.check_model(model, full_check=True)
@@ -208,48 +175,18 @@ def export_backbone(
     return export_graph(graph, path, ExportOptions(shape, batch, opset), metadata)
 
 
-def tidy(model: 'onnx_ir.Model') -> None:
-    """Fold constants, and remove duplicate and unused nodes.
+def name_nodes(model: 'onnx_ir.Model') -> None:
+    """Begin the names of nodes with the module that computes them, by its state dict name.
 
-    The exporter's own optimizer also tries hundreds of patterns on every node, which takes most of
-    the time and finds nothing here; ONNX Runtime fuses operators itself.
+    Other information about tracing is removed: source lines and paths of this host.
     """
-    from onnx_ir.passes import common
-    from onnxscript.optimizer import fold_constants
-
-    fold_constants(model)
-    for simplify in (
-        common.CommonSubexpressionEliminationPass(),
-        common.RemoveUnusedNodesPass(),
-        common.DeduplicateInitializersPass(),
-    ):
-        simplify(model)
-
-
-def name_nodes(model: 'onnx.ModelProto') -> None:
-    """Begin the names of nodes with the module that computes them, by its state dict name."""
-    for node in all_nodes(model):
-        traced = {entry.key: entry.value for entry in node.metadata_props}
-        *_, module, _ = ['', '', *literal_eval(traced.get(SCOPES, '[]'))]
+    graph = model.graph
+    for node in graph.all_nodes():  # also of nested graphs
+        *_, module, _ = ['', '', *literal_eval(node.metadata_props.get(SCOPES, '[]'))]
         name = node.name.removeprefix('node_')
         node.name = f'{module.removeprefix("network.")}/{name}' if module else name
-
-
-def strip(model: 'onnx.ModelProto') -> None:
-    """Remove information about tracing: source lines and paths of this host."""
-    model.producer_name = 'mmeffvit'
-    graph, nodes = model.graph, list(all_nodes(model))
-    for node in nodes:
-        node.doc_string = ''
-    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
-    for part in (graph, *nodes, *values):
-        del part.metadata_props[:]
-
-
-def all_nodes(model: 'onnx.ModelProto') -> 'Iterator[onnx.NodeProto]':
-    """The nodes of the graph and of nested graphs."""
-    waiting = [model.graph]
-    while waiting:
-        for node in waiting.pop().node:
-            yield node
-            waiting += [a.g for a in node.attribute if a.HasField('g')]
+        node.doc_string = None
+        for part in (node, *node.outputs):
+            part.metadata_props.clear()
+    for part in (graph, *graph.inputs, *graph.initializers.values()):
+        part.metadata_props.clear()

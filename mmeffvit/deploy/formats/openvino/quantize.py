@@ -25,7 +25,7 @@ class Quantizer:
     """Quantizes an ONNX file to an OpenVINO model in int8, with 8-bit weights per channel.
 
     NNCF chooses what is quantized between the layers, such as sums and norms. The last 1x1
-    convolutions of a detector and their inputs stay in float.
+    convolutions of a detector or segmentor and their inputs stay in float.
 
     Attributes:
         nodes: Names of the quantizable layers, in topological order.
@@ -75,7 +75,7 @@ class Quantizer:
 
 
 def precise_layers(model: Any) -> set[str]:
-    """The 1x1 convolutions at the end of a detector: eight bits would move small boxes visibly."""
+    """The last 1x1 convolutions: eight bits would move small boxes visibly."""
     reached = [op for op in model.get_ordered_ops() if op.get_type_name() in SELECTING]
     seen: set[str] = set()
     precise: set[str] = set()
