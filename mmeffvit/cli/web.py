@@ -40,10 +40,11 @@ def run(model: str, out: Path, bundle: bool, shape: tuple[int, int] | None) -> N
     stem = (Path(model).resolve() if Path(model).exists() else Path(model)).stem
     with TemporaryDirectory() as folder:
         exported = Path(folder, f'{stem}.onnx')
-        try:
-            with working(f'exporting {model}'):
-                export_model(Predictor(model, device='cpu'), exported, ToolOptions(shape))
-        except UserError as error:
-            raise UserError(f'{error}; `mmeffvit export`, whose file this command takes, has all '
-                            'options') from error  # fmt: skip
+        with working(f'exporting {model}'):
+            predictor = Predictor(model, device='cpu')
+            try:
+                export_model(predictor, exported, ToolOptions(shape))
+            except UserError as error:  # it may name other options
+                raise UserError(f'{error}; `mmeffvit export`, whose file this command takes, has '
+                                'all options') from error  # fmt: skip
         print(write_page(exported, out, bundle=bundle))

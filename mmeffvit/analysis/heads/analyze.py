@@ -250,10 +250,10 @@ def read_earlier(path: Path, subject: Mapping[str, Any]) -> dict[str, list[dict[
         return {}
     layers = found['layers']
     with as_user_error(f'{path} is not a table of heads: move it away'):
-        is_tested = sum(bool(head['metrics']) for heads in layers.values() for head in heads)
+        tested = [head['metrics'] for heads in layers.values() for head in heads]
     if found['subject'] == subject:
         return layers
-    if is_tested:
+    if any(tested):
         raise UserError(
             f'{path} is of other weights, another config or another test: choose another --out-dir'
         )
