@@ -328,7 +328,7 @@ def test_the_work_dir_of_a_run_stands_for_its_config_and_its_best_checkpoint(det
     (tmp_path / 'epoch_2.pth').write_bytes(b'cut')
     assert find_source(str(tmp_path)).own.path.name == 'epoch_1.pth'
     shutil.copy(tmp_path / 'bolts.py', tmp_path / 'other.py')
-    with pytest.raises(UserError, match=r'bolts\.py, other\.py'):
+    with pytest.raises(UserError, match=r'bolts\.py, .*other\.py, and a CHECKPOINT'):
         find_source(str(tmp_path))
 
 

@@ -23,6 +23,7 @@ NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
 LISTS = ('trainval.txt', *(f'{name}.txt' for name in SPLIT_NAMES))
 FOLDERS = ('imagesets', 'splits', 'split', 'lists', 'list')  # of lists
+DECLARED = re.compile(rb'<\?xml[^>]*encoding=["\'](?!(?i:utf-?8))')
 ROOT = re.compile(rb'<annotation(?![\w.-])')
 
 
@@ -120,13 +121,20 @@ def named_in(line: str, source: Path, by_stem: Mapping[str, list[Path]]) -> list
     return []
 
 
-def parse(path: Path, findings: Findings) -> tuple[Element, dict[Element, int], Size | None] | None:
-    """The root, lines and image size of an XML file; None, and a finding, if it is invalid."""
+def parse(
+    path: Path, findings: Findings, *, for_mmdet: bool = False
+) -> tuple[Element, dict[Element, int], Size | None] | None:
+    """The root, lines and image size of an XML file; None, and a finding, if it is invalid.
+
+    The text is UTF-8, whatever it declares, which ``for_mmdet`` must be an encoding of one byte.
+    """
     text = read_text(path, findings)
     if text is None:
         return None
     try:
-        root, lines = parse_xml(text.encode(), 'utf-8')  # whatever encoding it declares
+        if for_mmdet and DECLARED.match(text.encode()):
+            parse_xml(text.encode())
+        root, lines = parse_xml(text.encode(), 'utf-8')
         return root, lines, recorded_size(root, path, findings)
     except ValueError as error:
         findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line

@@ -331,7 +331,7 @@ def of_voc(dataset: BaseDataset, data: DataSet, item: ConfiguredDataset) -> Iter
     builder = Builder(Tree(root), data.findings)
     for name, count in Counter(names).items():
         path = root / dataset.ann_subdir / f'{name}.xml'
-        parsed = voc.parse(path, data.findings)
+        parsed = voc.parse(path, data.findings, for_mmdet=True)
         found = finder.find(f'{name}.jpg', ())
         if count > 1:
             data.findings.add(faults.IMAGE_LISTED_TWICE, name)
