@@ -317,9 +317,11 @@ def make_environment(folder: Path) -> None:
 
 APACHE, AGPL = 'Apache-2.0', 'AGPL-3.0'
 BFLOAT16 = ('--amp-dtype', 'bfloat16')  # for CPUs with AMX or AVX-512 BF16
+DROP_PATH = ('--cfg-options', 'model.backbone.drop_path_rate=0.1')
 CONTENDERS: tuple[Contender, ...] = (
     Ours('ours', 'detection', APACHE, '', 0.75),
     Ours('ours-bfloat16', 'detection', APACHE, '', 0.5, BFLOAT16),
+    Ours('ours-drop-path-bfloat16', 'detection', APACHE, '', 0.333, (*BFLOAT16, *DROP_PATH)),
     Ours('ours-gflite', 'detection', APACHE, 'gflite_shvit_s1', 0.4),
     Ultralytics('yolo11n', 'detection', AGPL, 'yolo11n.yaml', 0.48),
     Ultralytics('yolo26n', 'detection', AGPL, 'yolo26n.yaml', 0.43),
@@ -343,7 +345,7 @@ CONTENDERS: tuple[Contender, ...] = (
         APACHE,
         'segformer_swiftformer_xs_ade20k',
         0.774,
-        (*BFLOAT16, '--cfg-options', 'model.backbone.drop_path_rate=0.1'),
+        (*BFLOAT16, *DROP_PATH),
     ),
     Ultralytics('yolo26n-sem', 'segmentation', AGPL, 'yolo26n-sem.yaml', 2.75),
     OpenMMLab(
