@@ -83,12 +83,12 @@ def draw_samples(config: Config, options: BrowseOptions) -> Iterator[np.ndarray]
     settings.update(num_workers=0, persistent_workers=False)
     settings.pop('prefetch_factor', None)
     settings['batch_size'] = min(settings.get('batch_size', 1), options.number)
-    with building(config), quiet():
-        loader = Runner.build_dataloader(settings, seed=options.seed)
     if any(settings_of(settings, 'Normalize')):
         raise UserError(
             f'{config.filename} normalizes images in its pipeline: let the data preprocessor do it'
         )
+    with building(config), quiet():
+        loader = Runner.build_dataloader(settings, seed=options.seed)
     check_batches(loader, options.split)
     name_unreadable(loader.dataset)
     visualizer = build_visualizer(config, loader.dataset.metainfo)

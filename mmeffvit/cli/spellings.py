@@ -2,7 +2,7 @@
 
 import re
 from argparse import Action, ArgumentParser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 COMMANDS = {
@@ -88,7 +88,7 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
         if found := [option for option in options if option.startswith(ours)]:
             if match[1]:
                 continue
-            answer = with_value(found[0], options[found[0]], match[3])
+            answer = with_value(found[0], options, match[3])
             parser.error(f"{argument!r} is Ultralytics' spelling; here: {answer}")
         for whose, table in (("Ultralytics'", ULTRALYTICS), ("OpenMMLab's", OPENMMLAB)):
             answer = answer_in(table, name, command)
@@ -96,15 +96,16 @@ def check_spelling(parser: ArgumentParser, arguments: Sequence[str]) -> None:
                 parser.error(f'{argument!r} is {whose} spelling; here: {answer}')
 
 
-def with_value(option: str, action: Action, value: str) -> str:
+def with_value(option: str, options: Mapping[str, Action], value: str) -> str:
     """Our option with a value of Ultralytics, which has True and False for flags."""
     if value in ('False', 'None'):
         negative = f'--no-{option[2:]}'
-        return negative if negative in action.option_strings else 'leave it out'
-    if action.nargs == 0 or value == 'True':
+        return negative if negative in options else 'leave it out'
+    if options[option].nargs == 0 or value == 'True':
         return option
     if option == '--device' and value[:1].isdigit():
-        return GPUS if ',' in value else f'--device cuda:{value}'
+        several = ',' in value and '--nproc-per-node' in options
+        return GPUS if several else f'--device cuda:{value.partition(",")[0]}'
     return f'{option} {"auto" if (option, value) == ("--batch", "-1") else value}'
 
 

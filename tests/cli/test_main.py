@@ -53,6 +53,7 @@ def test_every_command_has_help_with_an_example_that_it_takes(name, capsys):
         (['train', 'data', 'resume=True'], 'here: --resume\n'),
         (['train', 'data', 'device=0'], 'here: --device cuda:0\n'),
         (['train', 'data', 'device=0,1'], 'and --nproc-per-node 2'),
+        (['predict', 'a.py', 'b.jpg', 'device=0,1'], 'here: --device cuda:0\n'),
         (['train', 'data', 'batch=-1'], 'here: --batch auto\n'),
         (['export', 'model=best.pt', 'format=onnx'], 'the model is the first argument'),
         (['predict', 'a.onnx', 'b.jpg', '--conf=0.5'], '--score-thr SCORE'),

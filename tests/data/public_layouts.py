@@ -323,7 +323,7 @@ REFUSED: dict[str, tuple[Layout, str]] = {
         r'but no names(.|\n)*or give --format masks'),
     'images like masks': (
         each('images/{}.png', labels) | each('masks/{}.png', labels), '--images DIR --masks DIR'),
-    'a text beside a photograph': (
+    'a text beside an image': (
         splits('flowers') | {'flowers/bolt/flowersbolt0.txt': '12 14 30 40 rose'},
         r'5 words a line\n.*\n.*bolt0\.txt may hold annotations'),
     'malaria': (

@@ -140,9 +140,9 @@ def placed(mask: NDArray, left: float, top: float, size: Size | None) -> dict[st
     return dict(box=box_of_mask(full), mask=encode_runs(full))
 
 
-def with_holes(points: Points, holes: Sequence[Points], size: Size) -> dict[str, Any]:
+def with_holes(points: Points, holes: Sequence[Points], size: Size | None) -> dict[str, Any]:
     """A polygon without its holes in an image of ``size``, as run lengths."""
-    height, width = size
+    height, width = size or (0, 0)
     if not 0 < height * width <= MAX_BYTES:
         raise ValueError(f'a polygon in an image of {width} x {height} pixels')
     clipped = [np.clip(part, 0, (width, height)).ravel().tolist() for part in (points, *holes)]

@@ -56,7 +56,7 @@ def read_object(row: Any, where: str, picture: Picture, builder: Builder) -> Non
         mask = None if kind == 'rectangle' else [flat(points)]
         holes = [points_of(hole) for hole in row['points'].get('interior') or ()]
         if mask and holes:
-            mask = with_holes(points, holes, size or (0, 0))
+            mask = with_holes(points, holes, size)
         builder.add(picture, name, where, box=box_of(points), mask=mask)
     else:
         builder.unread(where, kind)

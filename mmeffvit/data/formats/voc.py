@@ -132,9 +132,10 @@ def parse(
     if text is None:
         return None
     try:
-        if for_mmdet and DECLARED.match(text.encode()):
-            parse_xml(text.encode())
-        root, lines = parse_xml(text.encode(), 'utf-8')
+        content = text.encode()
+        if for_mmdet and DECLARED.match(content):
+            parse_xml(content)
+        root, lines = parse_xml(content, 'utf-8')
         return root, lines, recorded_size(root, path, findings)
     except ValueError as error:
         findings.add(faults.FILE_BROKEN, f'{path}: {error}')  # it names the line
