@@ -155,7 +155,7 @@ def test_a_backbone_with_a_fixed_size_has_no_superfluous_steps(family, tmp_path)
     nodes = list(onnx_ir.load(path).graph.all_nodes())
     names = [node.op_type for node in nodes]
     assert not {'Sub', 'Div'} & set(names)  # nothing to normalize
-    # even maps are unchanged; only EfficientFormerV2 resizes, directly from a convolution and attention
+    # even maps are unchanged; only EfficientFormerV2 resizes, from attention and a convolution
     assert ('Resize' in names) == (family == 'EfficientFormerV2')
     for node in nodes:
         if node.op_type == 'Resize':
