@@ -76,7 +76,8 @@ class DenseGraph(DetectionGraph):
         highest = scores[0] if is_single else scores.amax(dim=0)
         likely = ops.true_indices(highest > self.test_cfg.get('score_thr', 0))
         count = torch.sym_min(self.test_cfg.nms_pre, likely.shape[0])
-        best, index = scores.index_select(1, likely).topk(count, dim=1)
+        likely_scores = scores.index_select(1, likely)
+        best, index = likely_scores.topk(count, dim=1, sorted=False)  # NMS sorts them
         return self.split(best, likely[index], classes)
 
     def split(self, best: Tensor, pairs: Tensor, classes: int) -> Selection:
