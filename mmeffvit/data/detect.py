@@ -1,8 +1,9 @@
 """The format of a dataset, detected once, from what its files are."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -84,9 +85,11 @@ NOT_READ = {  # formats by what the beginning of a file has
     'run lengths in a table': rb'(?i)^[^\n]{0,400}(?:rle|encodedpixels)',
 }
 SHOWN_KINDS = 4
-TEXTS = ('.xml', '.json', '.txt', '.csv', '.jsonl', '.odgt')
+TEXTS = ('.xml', '.json', '.txt', '.csv', '.jsonl', '.odgt', '.manifest', '.geojson', '.ndjson')
 ABOUT = ('readme', 'license', 'licence', 'attribution', 'requirements')  # no annotations
-UNREAD = ('.mat', '.gif', '.npy', '.npz', '.tfrecord', '.record', '.jsonl', '.odgt', '.parquet')
+UNREAD = ('.mat', '.gif', '.npy', '.npz', '.tfrecord', '.record', '.parquet', '.jsonl', '.odgt',
+          '.manifest', '.geojson', '.ndjson')  # fmt: skip
+OWN_LISTS = ('yolo', 'voc', 'labelme', 'darknet', 'kitti', 'masks')  # that use lists of splits
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class Found:
     def read(self) -> DataSet:
         """Read the dataset."""
         data = FORMATS[self.format].read(*self.match.place, Findings())
+        if self.format not in OWN_LISTS and [*data.splits] == ['train']:
+            divide_by_lists(data, self.match.place[0])
         if self.task is Task.OBJECTS:
             note_unused(data)
         if 'train' not in data.splits:
@@ -124,6 +129,22 @@ class Found:
                 f'{data.root} has images of {listed(data.splits)}, but none to train on'
             )
         return data
+
+
+def divide_by_lists(data: DataSet, tree: Tree) -> None:
+    """Move images to the splits of the lists that name them, if there are any to train on."""
+    paths = [picture.path for picture in data.splits['train']]
+    lists = voc.lists_in(tree, paths) if paths else []
+    listing = voc.read_splits(lists, paths, data.findings)
+    rest = None if 'train' in listing.values() else 'train'  # a list to validate alone
+    splits = defaultdict(list)
+    for picture in data.splits['train']:
+        if split := listing.get(picture.path, rest):
+            splits[split].append(picture)
+        else:
+            data.findings.add(IMAGE_UNLISTED, picture.path)
+    if 'train' in splits:
+        data.splits = dict(splits)
 
 
 def note_unused(data: DataSet) -> None:
@@ -152,7 +173,7 @@ def detect(path: Path, format: str | None = None) -> Found:
         raise UserError(f'{str(path)!r} does not exist')
     if path.is_file() and yolo.names_label_maps(path):
         path = path.parent
-    tree = Tree(path)
+    tree = Tree(path, format)
     found: list[Found] = []
     failed: UserError | None = None  # of the first format that fits, but cannot be read
     for name in [format] if format else FORMATS:
@@ -201,6 +222,9 @@ def refusal(tree: Tree, path: Path, format: str | None) -> Iterator[str]:
             '  if folders hold images and label maps, give --images DIR --masks DIR; see '
             'docs/data.md'
         )
+    with suppress(UserError):
+        if format is None and class_folders.places(Tree(path, 'classes')):
+            yield '  if the folders are classes, give --format classes'
 
 
 def described(tree: Tree, suffixes: Counter[str]) -> Iterator[tuple[str, int]]:

@@ -203,6 +203,7 @@ OVERLAP = Fault(
 
 # label maps
 MAP_MISSING = Fault('images without a label map', 'draw one, or remove the image', IMAGES)
+MAPS_SEVERAL = Fault('images with several label maps', 'merge them into one', IMAGES)
 MAP_BROKEN = Fault('truncated or unreadable label maps', UNPACK, IMAGES)
 MAP_SIZE = Fault(
     'label maps with a different size than their image',

@@ -48,7 +48,7 @@ def require_text(path: Path, findings: Findings) -> str:
     """
     text = read_text(path, findings)
     if text is None:
-        raise UserError(f'{path} cannot be read as text in UTF-8')
+        raise UserError(f'{path} cannot be read as text in UTF-8: {faults.NOT_UTF8.fix}')
     return text
 
 

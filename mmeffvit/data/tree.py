@@ -34,8 +34,9 @@ class Match:
 class Tree:
     """A folder with its files, or one file of annotations with the folder around it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, format: str | None = None) -> None:
         self.given = None if path.is_dir() else path
+        self.format = format  # the one that the user names, if any
         self.root = path if self.given is None else root_around(path)
         self._heads: dict[Path, bytes] = {}
 

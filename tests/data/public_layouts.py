@@ -1,5 +1,7 @@
 """What is read and what is refused: the layouts of public data sets and of tools, by name."""
 
+import json
+
 from tests.data.layouts import (
     COLORS,
     GRAY,
@@ -267,6 +269,32 @@ READ: dict[str, tuple[Layout, str, dict[str, int], int]] = {
     'an archive of macOS': (
         each('cat/{}.jpg') | each('dog/{}.jpg') | {'__MACOSX/cat/._0.jpg': b''},
         'classes', dict(train=6), 2),
+    'State Farm': (
+        {**splits('imgs/train', classes=('c0', 'c1')), 'list.csv': 'subject,classname,img\n'
+         + lines('p1,c0,imgs_trainc0{}.JPEG')}, 'classes', dict(train=6), 2),
+    'Food-11': (splits('training', 'validation', 'evaluation'),
+                'classes', dict(train=6, val=6, test=6), 2),
+    'GTSRB of Kaggle': (
+        {**splits('Train', classes=('20', '21')), **each('Test/0{}.png'),
+         'Train.csv': 'Width,Height,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2,ClassId,Path\n'
+         + lines('27,26,5,5,22,20,20,Train/20/Train20{}.JPEG'),
+         'Test.csv': lines('53,54,6,5,48,49,20,Test/0{}.png')}, 'classes', dict(train=6), 2),
+    'classes of PaddleX, with lists': (
+        {**splits('all'), 'train_list.txt': lines('bolt/allbolt{}.JPEG 0') + 'nut/allnut0.JPEG 1\n',
+         'val_list.txt': lines('nut/allnut{}.JPEG 1', [1, 2])}, 'classes', dict(train=4, val=2), 2),
+    'COCO with lists': (
+        {'annotations.json': coco(['0.jpg', '1.jpg', '2.jpg']), **each('images/{}.jpg'),
+         'train.txt': lines('images/{}.jpg', [0, 1]), 'val.txt': 'images/2.jpg\n'},
+        'coco', dict(train=2, val=1), 6),
+    'CSV, a class of another name, with lists': (
+        {'boxes.csv': 'image_id,image_name,type,xmin,ymin,xmax,ymax\n'
+         + rows('7,{i}.jpg,{name},{b[0]},{b[1]},{b[2]},{b[3]}'), **each('images/{}.jpg'),
+         'ImageSets/Main/val.txt': '2\n'}, 'csv', dict(train=2, val=1), 6),
+    'COCO of pandas': (
+        {'train.json': json.dumps(coco(['0.jpg', '1.jpg', '2.jpg'])).replace('96,', '96.0,'),
+         **each('{}.jpg')}, 'coco', dict(train=3), 6),
+    'CHASE_DB1, in folders': (
+        both('images/Image_{}L', 'masks/Image_{}L_1stHO', disks), 'masks', dict(train=3), 2),
     'flower_photos': (splits('flower_photos') | {'flower_photos/LICENSE.txt': 'CC-BY'},
                       'classes', dict(train=6), 2),
 }  # fmt: skip
@@ -348,6 +376,14 @@ REFUSED: dict[str, tuple[Layout, str]] = {
         {'obj.data': 'train = train.txt\nvalid = x/test.txt\nnames = obj.names\n',
          'obj.names': 'bolt\nnut\n', 'train.txt': lines('{}.jpg'), **each('{}.jpg'),
          **each('{}.txt', yolo)}, r"obj\.data: 'x/test\.txt', to validate on, does not exist"),
+    'keras-yolo3': (
+        splits('all', classes=('left', 'right'))
+        | {'annotations.txt': lines('left/allleft{}.JPEG 5,10,35,30,0 9,9,30,30,1')},
+        r'annotations\.txt may hold annotations(.|\n)*classes, give --format classes'),
+    'SageMaker, in folders': (
+        splits('all', classes=('left', 'right')) | {'output.manifest': lines(
+            '{{"source-ref": "s3://b/left/allleft{}.JPEG", "b": [[1, 5, 10, 30, 20, 0, 96]]}}')},
+        r'\.manifest are not read(.|\n)*classes, give --format classes'),
     'CVAT for MOT': (each('img1/{}.png') | {'gt/gt.txt': lines('{},1,5,10,30,20,1,1,1.0')},
                      r'\.txt of 9 numbers a line'),
 }  # fmt: skip

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from mmeffvit.data.detect import Task, detect
-from mmeffvit.data.faults import BOX_EMPTY, Grade
+from mmeffvit.data.faults import BOX_EMPTY, MAPS_SEVERAL, Grade
 from mmeffvit.data.prepare import PrepareOptions, prepare
 from mmeffvit.data.records import Object
 from mmeffvit.data.write import Split, area_of, to_coco
@@ -69,6 +69,30 @@ def test_layout_is_refused_with_what_was_found(name, tmp_path):
     with pytest.raises(UserError) as error:
         detect(tmp_path).read()
     assert re.search(words, str(error.value))
+
+
+@pytest.mark.parametrize(
+    'layout',
+    [
+        layouts.each('mask/{}.jpg') | layouts.each('no_mask/{}.jpg'),
+        layouts.each('cat/{}.jpg') | layouts.each('dog/{}.png'),
+        layouts.splits('images'),
+        layouts.splits('all') | {'splits/train.txt': 'bolt/allbolt0.JPEG'},
+    ],
+)
+def test_folders_that_may_be_something_else_are_classes_if_the_user_says_so(layout, tmp_path):
+    layouts.write(tmp_path, layout)
+    with pytest.raises(UserError, match='if the folders are classes, give --format classes'):
+        detect(tmp_path)
+    assert len(detect(tmp_path, 'classes').read().classes) == 2
+
+
+def test_an_image_with_two_label_maps_is_left_out(tmp_path):
+    both = layouts.each('b ({}).png') | layouts.each('b ({})_mask.png', layouts.disks)
+    layouts.write(tmp_path, both | {'b (1)_mask_1.png': layouts.disks(4)})  # BUSI
+    data = detect(tmp_path).read()
+    assert [path.path.name for path in data.splits['train']] == ['b (0).png', 'b (2).png']
+    assert list(data.findings.counts) == [MAPS_SEVERAL]
 
 
 def test_holes_of_polygons_are_no_part_of_an_object(tmp_path):

@@ -19,10 +19,11 @@ from .shapes import LIMIT, number, size_of
 NAME = 'CSV'
 ONLY = 'object'  # the class of a file without a column for it
 COLUMNS = {  # spellings of a heading, without case, blanks and underscores
-    'name': ('filename', 'imageid', 'image', 'imagepath', 'imagename', 'path', 'file', 'filepath',
+    'name': ('filename', 'imagename', 'imagepath', 'imageid', 'image', 'path', 'file', 'filepath',
              'img', 'imgname', 'id', 'frame'),
-    'class': ('class', 'label', 'labelname', 'classname', 'category', 'categoryname', 'name',
-              'classid'),
+    'class': ('classname', 'labelname', 'categoryname', 'class', 'label', 'category', 'name',
+              'classid', 'categoryid', 'labelid', 'classlabel', 'objectclass', 'objectname',
+              'classes', 'labels', 'object', 'type', 'tag'),
     'left': ('xmin', 'x1', 'left', 'xtl', 'bboxxmin', 'bboxx', 'bboxleft', 'x'),
     'top': ('ymin', 'y1', 'top', 'ytl', 'bboxymin', 'bboxy', 'bboxtop', 'y'),
     'right': ('xmax', 'x2', 'right', 'xbr', 'bboxxmax', 'bboxright'),
@@ -80,6 +81,11 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
             rows = list(rows_of(text))
         except csv.Error as error:
             raise UserError(f'{path} cannot be read as CSV: {error}') from error
+        kinds = columns_of(text) or []
+        if 'class' not in kinds and '' in kinds:
+            heading = text.partition('\n')[0].strip()
+            where = f'{path}: the class, which is {ONLY!r}, as no column of {heading:.200} is one'
+            findings.add(faults.FILLED, where)
         is_relative = any('.' in row.get('left', '') for _, row in rows) and all(
             is_fraction(row) for _, row in rows
         )

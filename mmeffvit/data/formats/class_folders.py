@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mmeffvit.data.faults import IMAGE_BROKEN, IMAGE_UNLISTED, Findings
 from mmeffvit.data.files import images_below
-from mmeffvit.data.records import SPLIT_NAMES, DataSet, Object, Picture, split_in
+from mmeffvit.data.records import SPLIT_NAMES, WHOLE, DataSet, Object, Picture, split_in
 from mmeffvit.data.tree import Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
@@ -20,46 +20,66 @@ PREFIXED = re.compile('(?i:images|labels|masks|annotations)(?![a-z])')  # images
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
 PAIRED = ('image', 'img', 'imgs', 'label', 'mask', 'gt')  # beside a folder with the same names
 TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
+LISTS = (*TEXTS, '.yaml', '.yml', '.jsonl', '.manifest', '.geojson')  # that may be of all images
 HIDDEN = ('.', '__MACOSX', 'work_dirs')  # the last has runs
 UNREAD = ('.heic', '.heif', '.gif', '.jp2', '.tga')  # images in formats that training does not read
-WHOLE = (0.0, 0.0, 1.0, 1.0)  # the box of the full image
+FULL = (0.0, 0.0, 1.0, 1.0)  # the box of the whole image
 
 
 def find(tree: Tree) -> Match | None:
     """The folder of each split, if there are two or more classes in all of them and nothing else.
 
-    Files that are named as images, or are in a folder of their own, may be annotations, and two
-    folders with the same names may be images and label maps: these are no classes. Where a folder
-    has only another one with images, as archives do, that one is entered.
+    Files that are named as images, are in a folder of their own or have boxes may be annotations,
+    and two folders with the same names may be images and label maps: these are no classes, unless
+    the user says so. Where a folder has only another one with images, as archives do, that one is
+    entered.
     """
-    if tree.given is not None:
+    found = places(tree)
+    if not found:
         return None
-    filled = {folder for path in tree.folders for folder in (path, *path.parents)}
-    root = enter(tree.root, filled)
-    if any(PREFIXED.match(folder.name) for folder in folders_in(root)):
-        return None
-    found = {split: enter(folder, filled) for split, folder in splits_in(root, filled).items()}
-    labeled = [f for split, f in found.items() if split != 'test' or folders_in(f)]  # not Kaggle's
-    if not all(has_classes(folder, filled) for folder in labeled):
-        return None
+    filled = filled_in(tree)
+    classes = classes_in(found['train'], filled)
     names = {name for path in tree.images for name in (path.stem, path.name)}
-    if any(p.stem in names or p.parent not in filled for p in tree.of(*TEXTS)) or are_pairs(tree):
-        return None
-    classes = folders_in(found['train'])
-    if are_parts(tree, classes, names):
+    if tree.format != 'classes' and (
+        any(p.stem in names or p.parent not in filled for p in tree.of(*TEXTS))
+        or are_pairs(tree)
+        or are_parts(tree, classes, names)
+        or have_boxes(tree)
+    ):
         return None
     check_inner(classes, filled)
     why = f'{counted(len(classes), "folder")} of images and nothing else'
     return Match((tree, found), why)
 
 
-def enter(folder: Path, filled: set[Path]) -> Path:
+def filled_in(tree: Tree) -> set[Path]:
+    """The folders with images in them or below."""
+    return {folder for path in tree.folders for folder in (path, *path.parents)}
+
+
+def places(tree: Tree) -> dict[str, Path] | None:
+    """The folder of each split, if there are two or more folders of images in all of them."""
+    if tree.given is not None:
+        return None
+    filled, is_asked = filled_in(tree), tree.format == 'classes'
+    stops = () if is_asked else OTHERS
+    root = enter(tree.root, filled, stops)
+    beside = [folder for folder in folders_in(root) if folder in filled or not is_asked]
+    if any(PREFIXED.match(folder.name) for folder in beside):
+        return None
+    divided = splits_in(root, filled)
+    found = {split: enter(folder, filled, stops) for split, folder in divided.items()}
+    labeled = [f for split, f in found.items() if split != 'test' or folders_in(f)]  # not Kaggle's
+    return found if all(has_classes(folder, filled) for folder in labeled) else None
+
+
+def enter(folder: Path, filled: set[Path], stops: Sequence[str] = OTHERS) -> Path:
     """The folder in which there are several with images, or images."""
     inner = [each for each in folders_in(folder) if each in filled]
-    stops = (*OTHERS, *SPLIT_NAMES)
+    stops = (*stops, *SPLIT_NAMES)
     if len(inner) != 1 or inner[0].name.lower() in stops or any(map(is_image, folder.iterdir())):
         return folder
-    return enter(inner[0], filled)
+    return enter(inner[0], filled, stops)
 
 
 def splits_in(root: Path, filled: set[Path]) -> dict[str, Path]:
@@ -67,6 +87,10 @@ def splits_in(root: Path, filled: set[Path]) -> dict[str, Path]:
     inner = [folder for folder in folders_in(root) if folder in filled]
     named: dict[str, Path] = {}
     kinds = [SPLIT_NAMES.get(folder.name.lower()) for folder in inner]
+    if kinds.count('val') == 2 and 'test' not in kinds:  # Food-11 has validation and evaluation
+        kinds = [
+            'test' if f.name.lower() in WHOLE else k for f, k in zip(inner, kinds, strict=True)
+        ]
     for split, folder in zip(kinds, inner, strict=True):
         if split in named and 'train' in kinds:
             raise UserError(
@@ -100,7 +124,30 @@ def are_parts(tree: Tree, classes: Sequence[Path], names: set[str]) -> bool:
     if len(kinds) > 1 or not all(kinds):
         return False
     heads = (tree.head(p)[:HEADING].decode(errors='replace') for p in tree.of('.csv', '.txt'))
-    return any(names.intersection(re.split(r'[\s,;"]+', head)) for head in heads)
+    words = ({*re.split(r'[\s,;"]+', head)} for head in heads)
+    folders = {folder.name for folder in classes}
+    return any(names & found and not folders & found for found in words)
+
+
+def have_boxes(tree: Tree) -> bool:
+    """Whether a text has four numbers or more per image, and none has the folder of an image."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for path in tree.images:
+        folders[path.name].add(path.parent.name)
+        if not path.stem.isdecimal():
+            folders[path.stem].add(path.parent.name)
+    has_any = False
+    for text in tree.of(*LISTS):
+        images = numbers = 0
+        for line in tree.head(text)[:HEADING].decode(errors='replace').splitlines():
+            words = re.split(r'[\s,;:"\'()\[\]{}]+', line)
+            around = [folders.get(re.split(r'[/\\]', word)[-1], set()) for word in words]
+            if any(found.intersection(words) for found in around):
+                return False  # a table of the classes
+            images += sum(map(bool, around))
+            numbers += sum(bool(re.fullmatch(r'-?\d+(\.\d+)?', word)) for word in words)
+        has_any |= images > 1 and numbers >= 4 * images
+    return has_any
 
 
 def check_inner(classes: Sequence[Path], filled: set[Path]) -> None:
@@ -125,6 +172,11 @@ def folders_in(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith(HIDDEN))
 
 
+def classes_in(folder: Path, filled: set[Path]) -> list[Path]:
+    """The folders of images, and empty ones."""
+    return [each for each in folders_in(folder) if each in filled or not any(each.iterdir())]
+
+
 def has_classes(folder: Path, filled: set[Path]) -> bool:
     classes = folders_in(folder)
     is_other = any(map(PREFIXED.match, (each.name for each in classes)))
@@ -133,10 +185,11 @@ def has_classes(folder: Path, filled: set[Path]) -> bool:
 
 def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
     """Read the folders of :func:`find`; each image has one object that covers it."""
-    classes = [folder.name for folder in folders_in(splits['train'])]
+    filled = filled_in(tree)
+    classes = [folder.name for folder in classes_in(splits['train'], filled)]
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():
-        names = [inner.name for inner in folders_in(folder)]
+        names = [inner.name for inner in classes_in(folder, filled)]
         if not names:
             continue
         if unknown := sorted({*names} - {*classes}):
@@ -144,7 +197,7 @@ def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
                 f'{folder} has classes that {splits["train"]} does not have: {listed(unknown)}'
             )
         pictures[split] = [
-            Picture(path, [Object(classes.index(name), WHOLE, str(path), is_relative=True)])
+            Picture(path, [Object(classes.index(name), FULL, str(path), is_relative=True)])
             for name in names
             for path in images_below(folder / name)
         ]

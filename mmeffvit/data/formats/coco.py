@@ -52,7 +52,10 @@ def find(tree: Tree) -> Match | None:
     if splits and 'train' not in splits:
         if yolo.find(tree) is not None:  # Ultralytics brings COCO's file for validation
             return None
-        raise UserError(f'{tree.root} has {listed(splits.values())}, but no file to train on')
+        raise UserError(
+            f'{tree.root} has {listed(splits.values())}, but no file to train on: '
+            'if one is, give the file itself'
+        )
     why = f'{counted(len(splits), "JSON file")} with images, annotations and categories'
     return Match((tree, splits), why) if splits else None
 
@@ -135,6 +138,9 @@ def fill_images(images: list, path: Path, finder: ImageFinder) -> Iterator[str]:
         if image.get('file_name') is None and isinstance(image.get('coco_url'), str):
             image['file_name'] = '/'.join(image['coco_url'].split('/')[-2:])
             yield 'file_name'
+        for side in ('height', 'width'):  # pandas writes 640.0
+            if isinstance(image.get(side), float) and image[side].is_integer():
+                image[side] = int(image[side])
         if not is_name(image.get('file_name')):
             continue
         if is_unknown(image.get('width')) or is_unknown(image.get('height')):

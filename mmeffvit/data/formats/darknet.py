@@ -13,7 +13,7 @@ from mmeffvit.utils.files import read_json
 from mmeffvit.utils.text import counted, listed
 
 from .shapes import LIMIT
-from .voc import lists_in
+from .voc import lists_in, split_of_list
 from .yolo import find_listed, find_orphans, labels_of, read_pictures, resolve
 
 NAME = 'YOLO'
@@ -61,8 +61,8 @@ def find(tree: Tree) -> Match | None:
                 f'{named[0]} and {path} number the classes differently: number them alike in all '
                 'labels, and give both the same lines'
             )
-    lists = {SPLIT_NAMES[p.stem.lower()]: p for p in lists_in(tree, labels)
-             if p.stem.lower() in SPLIT_NAMES and p not in labels}  # fmt: skip
+    lists = {split: p for p in lists_in(tree, labels)
+             if (split := split_of_list(p)) and p not in labels}  # fmt: skip
     why = f'{counted(len(labels), "text file")} of a class and a box a line, names in '
     return Match((tree, named[0], lists), why + named[0].name)
 

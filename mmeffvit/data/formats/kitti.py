@@ -6,12 +6,12 @@ from pathlib import Path
 
 from mmeffvit.data import faults
 from mmeffvit.data.files import read_text
-from mmeffvit.data.records import SPLIT_NAMES, DataSet, Picture
+from mmeffvit.data.records import DataSet, Picture
 from mmeffvit.data.tree import Match, Tree
 
 from .builder import Builder
 from .shapes import number
-from .voc import lists_in, with_splits
+from .voc import lists_in, split_of_list, with_splits
 
 NAME = 'KITTI'
 LINE = re.compile(rb'[^\W\d][^\n]{0,99}?( -?\d[\d.e+-]{0,30}){14,15}\s*$')
@@ -37,7 +37,7 @@ def read(tree: Tree, paths: list[Path], findings: faults.Findings) -> DataSet:
     """Read the files of :func:`find`; the box in the image counts, not the one in space."""
     builder = Builder(tree, findings)
     # the images to test on are numbered from 0 as well, and have no labels
-    lists = [p for p in lists_in(tree, paths) if SPLIT_NAMES.get(p.stem.lower()) != 'test']
+    lists = [p for p in lists_in(tree, paths) if split_of_list(p) != 'test']
     for path, split in with_splits(tree, paths, findings, lists):
         folder = path.parent.with_name(path.parent.name.replace(LABELS, IMAGES))
         picture = builder.picture(path.stem, folder / path.name, str(path), split=split)

@@ -45,8 +45,9 @@ OTHER_MAPS = re.compile('instance|object|visual|viz|overlay|edge|color|panoptic'
 NO_IMAGES = re.compile('overlay|blend|visual|viz|preview|depth|nir|thermal|superpixel')
 KNOWN = (MAPS, IMAGES, OTHER_MAPS, NO_IMAGES, re.compile('ids'))
 BEST = 'labeltrainids'  # of Cityscapes, whose other maps have classes that are not trained
-AFFIX = re.compile(r'[_. -][A-Za-z][A-Za-z0-9]*$|(?<=\d)[A-Za-z]+$')
+AFFIX = re.compile(r'[_. -]\d?[A-Za-z][A-Za-z0-9]*$|(?<=\d)[A-Za-z]+$')
 PREFIX = re.compile(r'^[A-Za-z]+[_. -]?(?=\d)|^[A-Za-z]+[_. -]')
+FURTHER = re.compile(r'_\d+$')  # BUSI has NAME_mask_1.png beside NAME_mask.png
 SAMPLED = 5  # files of a folder that are looked into
 FEW = 64  # colors of a label map; an image has more
 LEAST = 0.5  # part of the maps or of the images of a folder that match
@@ -336,10 +337,17 @@ def pictures_in(pair: Pair, lists: dict[Path, str], findings: Findings) -> Itera
     """
     used: set[Path] = set()
     twins = {path.stem: path for path in pair.matched}
+    bases, ending = {p: FURTHER.sub('', p.stem) for p in pair.images.paths}, pair.maps.ending
+    maps = {path.stem for path in pair.matched.values() if ending and path.stem.endswith(ending)}
+    several = maps.intersection(bases.values())
     for path in pair.images.paths:
         label_map, twin = pair.matched.get(path), twins.get(path.stem)
         if lists and path not in lists:
             findings.add(faults.IMAGE_UNLISTED, path)
+        elif bases[path] in several:
+            continue  # reported with its image
+        elif label_map is not None and label_map.stem in several:
+            findings.add(faults.MAPS_SEVERAL, path)
         elif label_map is not None:
             yield Picture(path, label_map=label_map)
         elif twin is not None:

@@ -21,7 +21,8 @@ from .xml import parse_xml
 
 NAME = 'Pascal VOC'
 CORNERS = ('xmin', 'ymin', 'xmax', 'ymax')
-LISTS = ('trainval.txt', *(f'{name}.txt' for name in SPLIT_NAMES))
+# PaddleX writes train_list.txt
+LISTS = ('trainval.txt', *(f'{name}{end}.txt' for name in SPLIT_NAMES for end in ('', '_list')))
 FOLDERS = ('imagesets', 'splits', 'split', 'lists', 'list')  # of lists
 DECLARED = re.compile(rb'<\?xml[^>]*encoding=["\'](?!(?i:utf-?8))')
 ROOT = re.compile(rb'<annotation(?![\w.-])')
@@ -92,14 +93,19 @@ def read_splits(
     by_stem: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
         by_stem[spelling(path.stem)].append(path)
-    trained = {p.parent for p in lists if SPLIT_NAMES.get(p.stem.lower()) == 'train'}
+    trained = {path.parent for path in lists if split_of_list(path) == 'train'}
     found: dict[Path, str] = {}
     for source in lists:
-        split = SPLIT_NAMES.get(source.stem.lower())
+        split = split_of_list(source)
         if split or source.parent not in trained:
             for line in read_list(source, findings):
                 found.update(dict.fromkeys(named_in(line, source, by_stem), split or 'train'))
     return found
+
+
+def split_of_list(path: Path) -> str | None:
+    """The split of one of ``LISTS``; None for ``trainval.txt``."""
+    return SPLIT_NAMES.get(path.stem.lower().removesuffix('_list'))
 
 
 def named_in(line: str, source: Path, by_stem: Mapping[str, list[Path]]) -> list[Path]:

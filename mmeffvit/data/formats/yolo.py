@@ -185,7 +185,7 @@ def locate(place: str, roots: list[Path], path: Path) -> Path:
     places = listed(dict.fromkeys(tried))
     raise UserError(
         f'{path}: {place!r:.200} does not exist, looked for {places:.500}: write it relative to '
-        'the file'
+        'the file, or without such images remove the line'
     )
 
 
