@@ -32,7 +32,7 @@ from .formats import (
     yolo,
 )
 from .records import DataSet
-from .tree import Match, Tree
+from .tree import TEXTS, Match, Tree
 
 
 class Task(Enum):
@@ -85,7 +85,6 @@ NOT_READ = {  # formats by what the beginning of a file has
     'run lengths in a table': rb'(?i)^[^\n]{0,400}(?:rle|encodedpixels)',
 }
 SHOWN_KINDS = 4
-TEXTS = ('.xml', '.json', '.txt', '.csv', '.jsonl', '.odgt', '.manifest', '.geojson', '.ndjson')
 ABOUT = ('readme', 'license', 'licence', 'attribution', 'requirements')  # no annotations
 UNREAD = ('.mat', '.gif', '.npy', '.npz', '.tfrecord', '.record', '.parquet', '.jsonl', '.odgt',
           '.manifest', '.geojson', '.ndjson')  # fmt: skip
@@ -136,15 +135,15 @@ def divide_by_lists(data: DataSet, tree: Tree) -> None:
     paths = [picture.path for picture in data.splits['train']]
     lists = voc.lists_in(tree, paths) if paths else []
     listing = voc.read_splits(lists, paths, data.findings)
-    rest = None if 'train' in listing.values() else 'train'  # a list to validate alone
+    if 'train' not in listing.values():
+        return
     splits = defaultdict(list)
     for picture in data.splits['train']:
-        if split := listing.get(picture.path, rest):
+        if split := listing.get(picture.path):
             splits[split].append(picture)
         else:
             data.findings.add(IMAGE_UNLISTED, picture.path)
-    if 'train' in splits:
-        data.splits = dict(splits)
+    data.splits = dict(splits)
 
 
 def note_unused(data: DataSet) -> None:
@@ -223,7 +222,7 @@ def refusal(tree: Tree, path: Path, format: str | None) -> Iterator[str]:
             'docs/data.md'
         )
     with suppress(UserError):
-        if format is None and class_folders.places(Tree(path, 'classes')):
+        if format is None and class_folders.places(tree, is_asked=True):
             yield '  if the folders are classes, give --format classes'
 
 

@@ -48,7 +48,8 @@ def require_text(path: Path, findings: Findings) -> str:
     """
     text = read_text(path, findings)
     if text is None:
-        raise UserError(f'{path} cannot be read as text in UTF-8: {faults.NOT_UTF8.fix}')
+        fix = f': {faults.NOT_UTF8.fix}' if faults.NOT_UTF8 in findings.counts else ''
+        raise UserError(f'{path} cannot be read as text in UTF-8{fix}')
     return text
 
 

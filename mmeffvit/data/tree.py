@@ -20,6 +20,7 @@ from .files import files_below, images_below
 SAMPLED = 3  # files of one suffix and folder that are looked into, where there are many
 MANY = 20
 HEAD = 2**20  # bytes that tell the format of a file
+TEXTS = ('.xml', '.json', '.txt', '.csv', '.jsonl', '.odgt', '.manifest', '.geojson', '.ndjson')
 ANNOTATIONS = ('annotations', 'annotation', 'ann', 'labels')  # folders beside those of images
 
 
@@ -73,6 +74,11 @@ class Tree:
         for path in self.images:
             found[path.parent].append(path)
         return found
+
+    @cached_property
+    def filled(self) -> set[Path]:
+        """The folders with images in them or below."""
+        return {folder for path in self.folders for folder in (path, *path.parents)}
 
     def sample(self, *suffixes: str) -> list[Path]:
         """Some annotation files of every folder: of many, the first and the largest ones."""

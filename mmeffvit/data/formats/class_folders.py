@@ -8,7 +8,7 @@ from pathlib import Path
 from mmeffvit.data.faults import IMAGE_BROKEN, IMAGE_UNLISTED, Findings
 from mmeffvit.data.files import images_below
 from mmeffvit.data.records import SPLIT_NAMES, WHOLE, DataSet, Object, Picture, split_in
-from mmeffvit.data.tree import Match, Tree
+from mmeffvit.data.tree import TEXTS, Match, Tree
 from mmeffvit.errors import UserError
 from mmeffvit.utils.images import is_image
 from mmeffvit.utils.text import counted, listed
@@ -19,8 +19,7 @@ NAME = 'a folder per class'
 PREFIXED = re.compile('(?i:images|labels|masks|annotations)(?![a-z])')  # imagesTr, images_001
 OTHERS = ('images', 'labels', 'masks', 'annotations')  # of other formats: no names of classes
 PAIRED = ('image', 'img', 'imgs', 'label', 'mask', 'gt')  # beside a folder with the same names
-TEXTS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be annotations
-LISTS = (*TEXTS, '.yaml', '.yml', '.jsonl', '.manifest', '.geojson')  # that may be of all images
+ANNOTATIONS = ('.txt', '.xml', '.json', '.csv', '.mat')  # that may be of one image
 HIDDEN = ('.', '__MACOSX', 'work_dirs')  # the last has runs
 UNREAD = ('.heic', '.heif', '.gif', '.jp2', '.tga')  # images in formats that training does not read
 FULL = (0.0, 0.0, 1.0, 1.0)  # the box of the whole image
@@ -34,14 +33,15 @@ def find(tree: Tree) -> Match | None:
     the user says so. Where a folder has only another one with images, as archives do, that one is
     entered.
     """
-    found = places(tree)
+    is_asked = tree.format == 'classes'
+    found = places(tree, is_asked=is_asked)
     if not found:
         return None
-    filled = filled_in(tree)
+    filled = tree.filled
     classes = classes_in(found['train'], filled)
     names = {name for path in tree.images for name in (path.stem, path.name)}
-    if tree.format != 'classes' and (
-        any(p.stem in names or p.parent not in filled for p in tree.of(*TEXTS))
+    if not is_asked and (
+        any(p.stem in names or p.parent not in filled for p in tree.of(*ANNOTATIONS))
         or are_pairs(tree)
         or are_parts(tree, classes, names)
         or have_boxes(tree)
@@ -52,16 +52,14 @@ def find(tree: Tree) -> Match | None:
     return Match((tree, found), why)
 
 
-def filled_in(tree: Tree) -> set[Path]:
-    """The folders with images in them or below."""
-    return {folder for path in tree.folders for folder in (path, *path.parents)}
+def places(tree: Tree, *, is_asked: bool) -> dict[str, Path] | None:
+    """The folder of each split, if there are two or more folders of images in all of them.
 
-
-def places(tree: Tree) -> dict[str, Path] | None:
-    """The folder of each split, if there are two or more folders of images in all of them."""
+    If the user asks for classes, they may also be in a folder such as ``images``.
+    """
     if tree.given is not None:
         return None
-    filled, is_asked = filled_in(tree), tree.format == 'classes'
+    filled = tree.filled
     stops = () if is_asked else OTHERS
     root = enter(tree.root, filled, stops)
     beside = [folder for folder in folders_in(root) if folder in filled or not is_asked]
@@ -137,7 +135,7 @@ def have_boxes(tree: Tree) -> bool:
         if not path.stem.isdecimal():
             folders[path.stem].add(path.parent.name)
     has_any = False
-    for text in tree.of(*LISTS):
+    for text in tree.of(*TEXTS, '.yaml', '.yml'):
         images = numbers = 0
         for line in tree.head(text)[:HEADING].decode(errors='replace').splitlines():
             words = re.split(r'[\s,;:"\'()\[\]{}]+', line)
@@ -185,11 +183,10 @@ def has_classes(folder: Path, filled: set[Path]) -> bool:
 
 def read(tree: Tree, splits: dict[str, Path], findings: Findings) -> DataSet:
     """Read the folders of :func:`find`; each image has one object that covers it."""
-    filled = filled_in(tree)
-    classes = [folder.name for folder in classes_in(splits['train'], filled)]
+    classes = [folder.name for folder in classes_in(splits['train'], tree.filled)]
     pictures: dict[str, list[Picture]] = {}
     for split, folder in splits.items():
-        names = [inner.name for inner in classes_in(folder, filled)]
+        names = [inner.name for inner in classes_in(folder, tree.filled)]
         if not names:
             continue
         if unknown := sorted({*names} - {*classes}):

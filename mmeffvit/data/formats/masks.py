@@ -289,15 +289,12 @@ def distance(pair: Pair, root: Path) -> int:
 def read(tree: Tree, pairs: list[Pair], findings: Findings) -> DataSet:
     """Read the pairs of :func:`find`."""
     lists = lists_in(tree, pairs, findings)
-    # images that no list names are to train on, if there is only a list to validate
-    rest = 'train' if lists and 'train' not in lists.values() else None
     splits: dict[str, list[Picture]] = defaultdict(list)
     for pair in without_copies(pairs, findings):
         folders = [group.folder for group in (pair.images, pair.maps)]
         split = next(filter(None, (named_split(f, tree.root) for f in folders)), 'train')
-        for picture in pictures_in(pair, {} if rest else lists, findings):
-            default = rest or split
-            splits[lists.get(picture.path, default)].append(picture)
+        for picture in pictures_in(pair, lists, findings):
+            splits[lists.get(picture.path, split)].append(picture)
     if not splits.get('train'):
         raise UserError(f'{tree.root}: no image to train on has a label map')
     return dataset_of(tree.root, dict(splits), findings)

@@ -56,9 +56,8 @@ def with_splits(
     listing = read_splits(sources, paths, findings)
     if sources and not listing and 'imagesets' in map(str.lower, sources[0].parts):
         raise UserError(f'{tree.root}: {listed(sources)} name none of its {paths[0].suffix} files')
-    rest = None if 'train' in listing.values() else 'train'  # a list to validate alone
     for path in paths:
-        split = listing.get(path, rest) if listing else named_split(path.parent, tree.root)
+        split = listing.get(path) if listing else named_split(path.parent, tree.root)
         if listing and split is None:
             findings.add(faults.IMAGE_UNLISTED, f'the image of {path}')
         else:
@@ -87,8 +86,8 @@ def read_splits(
 ) -> dict[Path, str]:
     """The split of each of ``paths`` that is in some of ``LISTS``.
 
-    ``trainval.txt`` is not used beside a list to train on; else it is one, without the names in
-    the others.
+    If none is to train on, the others are. ``trainval.txt`` is not used beside a list to train on;
+    else it is one, without the names in the others.
     """
     by_stem: dict[str, list[Path]] = defaultdict(list)
     for path in paths:
@@ -100,6 +99,8 @@ def read_splits(
         if split or source.parent not in trained:
             for line in read_list(source, findings):
                 found.update(dict.fromkeys(named_in(line, source, by_stem), split or 'train'))
+    if found and 'train' not in found.values():
+        found = dict.fromkeys(paths, 'train') | found
     return found
 
 
